@@ -223,7 +223,7 @@ look_at_ends(RtRoster *r, double now)
         return;
     Arena *a = arena_new(NULL, "a run that failed");
     rt_roster_stop(r, seat->end.exit_status, cause,
-                   message_printf(a, "%s has failed: %s",
+                   message_printf(a, "the run of %s has failed: %s",
                                   rt_roster_name(r, a, cause),
                                   message_part(seat->end.reason)),
                    "");

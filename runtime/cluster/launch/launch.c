@@ -187,12 +187,18 @@ close_pipes(const Pipes *p)
 }
 
 static Status
+cannot_start(int rank)
+{
+    return file_error(errno, "cannot start rank %d", rank);
+}
+
+static Status
 open_pipes(Pipes *p, const Launch *l, int rank)
 {
     *p = (Pipes){{-1, -1}, {-1, -1}};
     if (pipe2(p->key, O_CLOEXEC) || (rank > 0 && pipe2(p->output, O_CLOEXEC)) ||
         write(p->key[1], l->key, sizeof l->key) != (ssize_t)sizeof l->key) {
-        Status st = file_error(errno, "cannot start rank %d", rank);
+        Status st = cannot_start(rank);
         close_pipes(p);
         return st;
     }
@@ -233,7 +239,7 @@ start_child(Launch *l, Child *c)
         become(l, &p, environment, parent);
     arena_release(a);
     if (pid < 0) {
-        Status st = file_error(errno, "cannot start rank %d", c->rank);
+        Status st = cannot_start(c->rank);
         close_pipes(&p);
         return st;
     }

@@ -85,6 +85,9 @@ static Status
 nobody_answers(RtCarrier *c, const RtTransfer *all, int num)
 {
     TRY(rt_carrier_failure(c));
+    if (rt_carrier_has_stopped(c))
+        return status_new(STATUS_STOPPED,
+                          "the exchange of messages was stopped");
     for (int i = 0; i < num; i++)
         if (!atomic_load(&all[i].has_ended))
             return status_new(STATUS_MACHINE,
@@ -92,7 +95,7 @@ nobody_answers(RtCarrier *c, const RtTransfer *all, int num)
                               "is there a firewall between them?",
                               rt_carrier_rank(c), all[i].peer,
                               rt_carrier_link(c));
-    return status_new(STATUS_STOPPED, "the exchange of messages was stopped");
+    UNREACHABLE("all %d messages have come", num);
 }
 
 static RtTransfer

@@ -648,6 +648,9 @@ a_silent_process_is_named(void **state)
         rt_carrier_measure(job.carriers[0], 0.01), STATUS_MACHINE,
         "rank 0 gets no messages of rank 1 over memory; is there "
         "a firewall between them?");
+    rt_carrier_stop(job.carriers[0]);
+    assert_status_says(rt_carrier_measure(job.carriers[0], 5.0),
+                       STATUS_STOPPED, "the exchange of messages was stopped");
     close_job(&job);
 }
 

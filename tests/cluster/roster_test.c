@@ -6,6 +6,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "ir/base/message.h"
 #include "runtime/cluster/control/roster.h"
 
 enum { MOST = 4, SAID = 1 << 16 };
@@ -38,6 +39,7 @@ on_say(void *data, RtSay say, const char *line, const char *lines)
     size_t n = strlen(s->said);
     snprintf(s->said + n, SAID - n, "%s: %s\n%s",
              say == RT_SAY_ERROR ? "error" : "note", line, lines);
+    message_shown(arena_printf(s->arena, "tfd-run: %s", s->said + n));
 }
 
 static void

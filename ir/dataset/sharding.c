@@ -4,6 +4,7 @@
 #include "ir/dataset/sharding.h"
 
 #include <assert.h>
+#include <string.h>
 #include "ir/dataset/stage.h"
 
 /* Whether every source of d reads files that sharding by file may take:
@@ -14,13 +15,38 @@ reads_files(const IrModule *m, const IrDataset *d)
     return ir_stage_info[ir_dataset_source(m, d)].reads == READS_STREAM;
 }
 
+/* Whether the files of a source may be as many as there are workers: they are
+ * named, or there is a wildcard, whose matches only a run knows. */
+static bool
+has_files(const IrStage *source, int num_workers)
+{
+    for (int i = 0; i < source->paths.len; i++)
+        if (strpbrk(source->paths.data[i], "*?["))
+            return true;
+    return source->paths.len >= num_workers;
+}
+
+static bool
+sources_have_files(const IrModule *m, const IrDataset *d)
+{
+    if (!has_files(&d->stages.data[0], m->num_workers))
+        return false;
+    for (int i = 1; i < d->stages.len; i++) {
+        const char *other = d->stages.data[i].other;
+        if (other && !sources_have_files(m, ir_dataset_find(m, other)))
+            return false;
+    }
+    return true;
+}
+
 ShardPolicy
 ir_iter_shard_policy(const IrModule *m, const IrIter *it)
 {
     if (it->shard != SHARD_AUTO)
         return it->shard;
     const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
-    return reads_files(m, d) ? SHARD_FILE : SHARD_DATA;
+    return reads_files(m, d) && sources_have_files(m, d) ? SHARD_FILE
+                                                         : SHARD_DATA;
 }
 
 /* ---- the size of a batch ------------------------------------------------ */

@@ -15,7 +15,8 @@ typedef enum IrRebatch {
     REBATCH_NONE    /* whole elements, in turn */
 } IrRebatch;
 
-/* file, data or off: auto is file if the dataset reads files, else data. */
+/* file, data or off: auto is file if the dataset reads files that may be as many
+ * as there are workers, else data. */
 ShardPolicy ir_iter_shard_policy(const IrModule *m, const IrIter *it);
 
 /* The stream is cut when the policy is not data and the size of a full batch is

@@ -16,8 +16,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 ISOLATED = "TFD_TEST_ISOLATED"
+NAMED_HOSTS = 16  # in /etc/hosts
 NAMESPACES = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
               "--mount-proc", "--kill-child"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "mount", "hostname"]
@@ -46,12 +48,24 @@ def isolate():
         for folder in ("/run/netns", "/run/munge"):
             os.makedirs(folder, exist_ok=True)
             run(["mount", "-t", "tmpfs", "none", folder])
+        name_hosts()
         run(["hostname", "control"])
         run(["ip", "link", "set", "lo", "up"])
         return
     os.environ[ISOLATED] = "1"
     command = unshare() + [sys.executable] + sys.argv
     os.execvp(command[0], command)
+
+
+def name_hosts():
+    """Gives hosts their names, in an /etc/hosts of the script's own."""
+    with tempfile.NamedTemporaryFile("w", delete=False) as f:
+        f.write("127.0.0.1 localhost\n10.77.0.254 control\n")
+        for i in range(1, NAMED_HOSTS + 1):
+            f.write(f"{address(i)} {name(i)}\n")
+    os.chmod(f.name, 0o644)
+    run(["mount", "--bind", f.name, "/etc/hosts"])
+    os.unlink(f.name)
 
 
 def run(command):

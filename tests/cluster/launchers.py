@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""launchers.py BUILD [NAME ...]
+
+Trains bigram in three processes, started by everything that starts processes:
+tfd-run -n, TF_CONFIG, torchrun's variables, --rank, mpirun of Open MPI and of
+MPICH, srun.  All but the first put each process on a machine of its own
+(hosts.py).  Each job has to print what one process prints, with its checksum.
+TAP; what a machine cannot do is skipped with the reason.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import hosts
+import slurm
+
+WORKERS = 3
+SECONDS = 60
+PORT = 17000
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+EXAMPLE = f"{ROOT}/docs/examples/bigram.tfd"
+# Shrunk so that a run takes a fraction of a second.
+SIZES = ["-D", "BATCH=96"]
+ADDRESS = f"{hosts.address(1)}:{PORT}"
+
+
+class Skip(Exception):
+    pass
+
+
+class Job:
+    def __init__(self, build, folder, machines):
+        self.build = os.path.abspath(build)
+        self.folder = folder
+        self.machines = machines
+        self.plan = f"{folder}/bigram.tfp"
+        self.key = f"{folder}/key"
+        with open(f"{folder}/text.txt", "w") as f:
+            f.write("the quick brown fox jumps over the lazy dog. " * 60)
+        with open(os.open(self.key, os.O_CREAT | os.O_WRONLY, 0o600),
+                  "wb") as f:
+            f.write(os.urandom(32))
+        subprocess.run([f"{self.build}/tfdc", EXAMPLE, *SIZES, "--strategy",
+                        "multi_worker_mirrored", "--workers", str(WORKERS),
+                        "--devices", "cpu:0", "-o", self.plan], check=True)
+        self.expected = self.run(self.tfd_run()).stdout
+
+    def tfd_run(self, *options):
+        return [f"{self.build}/tfd-run", self.plan, "--data", self.folder,
+                "--quiet", "--checksum", "--threads", "1", "--set",
+                "epochs=1", *options]
+
+    def member(self, *options):
+        """The command of a process on a machine of its own."""
+        return self.tfd_run("--key", self.key, *options)
+
+    def run(self, command, env=None):
+        return subprocess.run(command, env=env, capture_output=True, text=True,
+                              timeout=SECONDS)
+
+    def on_hosts(self, environment=lambda rank: {},
+                 options=lambda rank: []):
+        """A process a host, with what these two have for its rank."""
+        processes = [
+            self.machines.start(
+                rank + 1, self.member(*options(rank)),
+                env=dict(os.environ, **environment(rank)),
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for rank in range(WORKERS)]
+        out = ""
+        for rank, process in enumerate(processes):
+            printed, said = process.communicate(timeout=SECONDS)
+            if process.returncode or (rank and printed):
+                raise AssertionError(f"rank {rank}: status "
+                                     f"{process.returncode}: {printed}{said}")
+            out += printed
+        return out
+
+
+def from_done(done):
+    if done.returncode:
+        raise AssertionError(f"status {done.returncode}: {done.stderr}"
+                             f"{done.stdout}")
+    return done.stdout
+
+
+# --- what starts processes ---------------------------------------------------
+
+def tfd_run_n(job):
+    return from_done(job.run(job.tfd_run("-n", str(WORKERS))))
+
+
+def tf_config(job):
+    workers = [f"{hosts.address(i + 1)}:{PORT}" for i in range(WORKERS)]
+
+    def environment(rank):
+        task = ({"type": "chief", "index": 0} if rank == 0 else
+                {"type": "worker", "index": rank - 1})
+        return {"TF_CONFIG": json.dumps(
+            {"cluster": {"chief": workers[:1], "worker": workers[1:]},
+             "task": task})}
+    return job.on_hosts(environment)
+
+
+def torchrun(job):
+    return job.on_hosts(lambda rank: {
+        "RANK": str(rank), "WORLD_SIZE": str(WORKERS),
+        "MASTER_ADDR": hosts.address(1), "MASTER_PORT": str(PORT - 1)})
+
+
+def by_hand(job):
+    return job.on_hosts(options=lambda rank: [
+        "--rank", str(rank), "--size", str(WORKERS), "--join", ADDRESS])
+
+
+def remote_shell(job):
+    path = f"{job.folder}/rsh"
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o755),
+              "w") as f:
+        f.write(f'#!/bin/sh\nexec {sys.executable} {hosts.__file__} "$@"\n')
+    return path
+
+
+def need(program, package):
+    if not shutil.which(program):
+        raise Skip(f"there is no {program} (Debian: {package})")
+
+
+def mpirun(job, command, **more):
+    env = dict(os.environ, TFD_CONTROL=ADDRESS, **more)
+    process = job.machines.start(1, command, env=env, text=True,
+                                 stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+    out, said = process.communicate(timeout=SECONDS)
+    if process.returncode:
+        raise AssertionError(f"status {process.returncode}: {said}{out}")
+    return out
+
+
+def all_addresses():
+    return ",".join(hosts.address(i + 1) for i in range(WORKERS))
+
+
+def open_mpi(job):
+    need("mpirun.openmpi", "openmpi-bin")
+    return mpirun(job, [
+        "mpirun.openmpi", "-n", str(WORKERS), "--host", all_addresses(),
+        "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", remote_shell(job),
+        "--mca", "btl_tcp_if_include", "eth0", "--mca",
+        "oob_tcp_if_include", "eth0", "-x", "TFD_CONTROL", *job.member()],
+        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def mpich(job):
+    need("mpiexec.mpich", "mpich")
+    return mpirun(job, [
+        "mpiexec.mpich", "-launcher", "ssh", "-launcher-exec",
+        remote_shell(job), "-hosts", all_addresses(), "-iface", "eth0", "-n",
+        str(WORKERS), *job.member()])
+
+
+def srun(job, mpi):
+    why = slurm.why_not()
+    if why:
+        raise Skip(why)
+    folder = tempfile.mkdtemp(dir=job.folder)
+    with slurm.Slurm(job.machines, folder) as cluster:
+        return from_done(cluster.run(
+            ["srun", f"-N{WORKERS}", f"-n{WORKERS}", f"--mpi={mpi}",
+             *job.member()], SECONDS))
+
+
+LAUNCHERS = {
+    "tfd-run -n": tfd_run_n,
+    "TF_CONFIG": tf_config,
+    "torchrun": torchrun,
+    "--rank, --size and --join": by_hand,
+    "mpirun of Open MPI": open_mpi,
+    "mpiexec of MPICH": mpich,
+    "srun": lambda job: srun(job, "none"),
+    "srun --mpi=pmi2": lambda job: srun(job, "pmi2"),
+    "srun --mpi=pmix": lambda job: srun(job, "pmix"),
+}
+
+
+def verdict(job, start):
+    """What TAP says of a job."""
+    try:
+        out = start(job)
+    except Skip as why:
+        return True, f" # SKIP {why}", ""
+    except (AssertionError, RuntimeError, subprocess.TimeoutExpired) as wrong:
+        job.machines.stop()
+        return False, "", str(wrong)
+    same = out == job.expected and "checksum" in out
+    return same, "", "" if same else f"{out!r} is not {job.expected!r}"
+
+
+def main():
+    why = not os.environ.get(hosts.ISOLATED) and hosts.why_not()
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+    hosts.isolate()
+    names = sys.argv[2:] or list(LAUNCHERS)
+    failed = 0
+    print(f"1..{len(names)}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, \
+            hosts.Hosts(WORKERS) as machines:
+        os.chmod(folder, 0o755)
+        job = Job(sys.argv[1], folder, machines)
+        for i, name in enumerate(names):
+            ok, note, wrong = verdict(job, LAUNCHERS[name])
+            print(f"{'' if ok else 'not '}ok {i + 1} - {name}{note}",
+                  flush=True)
+            for line in wrong.strip().split("\n") if wrong else []:
+                print(f"# {line}", flush=True)
+            failed += not ok
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -221,7 +221,7 @@ do_all_updates(Ptx *p, Val first, Val *bits)
 
 /* All updates of a thread's column. */
 static void
-emit_loop(Ptx *p, const Part *part)
+emit_column(Ptx *p, const Part *part)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
@@ -280,6 +280,6 @@ be_ptx_emit_scatter(Ptx *p)
          n = n->next)
         if (n != s->scatter.loop)
             be_emit_node(e, n);
-    emit_loop(p, &part);
+    emit_column(p, &part);
     be_loop_end(u, &l);
 }

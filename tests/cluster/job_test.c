@@ -272,18 +272,18 @@ interrupt_own_rank(void *data, int rank, RtOptions *options)
     options->on_step_data = data;
 }
 
-/* One life of a run: so many processes, one of which is interrupted. */
-typedef struct Life {
+/* One attempt of a run: so many processes, one of which is interrupted. */
+typedef struct Attempt {
     int size;
     Interrupt interrupt;
-} Life;
+} Attempt;
 
 /* What the chief printed until then. */
 static const char *
-live(const Plan *p, const char *folder, const Life *life)
+continue_run(const Plan *p, const char *folder, const Attempt *attempt)
 {
-    bool ends = life->interrupt.step == 0;
-    JobRun job = {.size = life->size,
+    bool ends = attempt->interrupt.step == 0;
+    JobRun job = {.size = attempt->size,
                   .options = {.checkpoint_dir = folder,
                               .every = 100,
                               .resume = true,
@@ -291,7 +291,7 @@ live(const Plan *p, const char *folder, const Life *life)
                               .checksum = true,
                               .pipeline_threads = true},
                   .prepare = interrupt_own_rank,
-                  .data = (void *)&life->interrupt};
+                  .data = (void *)&attempt->interrupt};
     JobEnd end = run_job(arena, p, &job);
     for (int r = 0; r < job.size; r++) {
         if (end.exit_status[r] != (ends ? 0 : 130))
@@ -307,14 +307,14 @@ static void
 runs_move_between_numbers_of_processes(void **state)
 {
     (void)state;
-    const Life lives[] = {
+    const Attempt attempts[] = {
         {4, {2, 1}}, {2, {1, 3}}, {1, {0, 5}}, {4, {0, 7}}, {2, {0, 0}}};
     for (int workers = 1; workers <= REPLICAS; workers *= 2) {
         Str all = str_new(arena);
         const Plan *p = plan_of(workers, training);
         const char *folder = work_dir(arena);
-        for (size_t i = 0; i < sizeof lives / sizeof *lives; i++)
-            str_add(&all, live(p, folder, &lives[i]));
+        for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
+            str_add(&all, continue_run(p, folder, &attempts[i]));
         assert_string_equal(str_text(&all),
                             output_of(arena, p, &(JobRun){.size = 1}));
     }

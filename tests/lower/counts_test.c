@@ -77,6 +77,7 @@ static const struct {
     {"tests/lower/updates.tfd", {PARTS}},
     {"tests/lower/wrong_pipelines.tfd", {SHARED_EQUALLY}},
     {"tests/lower/wrong_replicas.tfd", {PARTS}},
+    {"tests/lower/workers.tfd", {PARTS}},
 };
 
 enum { NUM_NUMBERED = sizeof numbered / sizeof *numbered };

@@ -286,22 +286,26 @@ CHECKPOINTS = [
     ('too_long', lambda d: d + b'x', 'it is too long: '),
     ('no_state', with_state(lambda s: b''), 'it ends too early'),
     ('half_the_state', with_state(lambda s: s[:len(s) // 2]),
-     'it ends too early'),
+     'it ends before '),
     ('state_without_its_end', with_state(lambda s: s[:-1]),
-     'it ends too early'),
+     'it ends before '),
     ('more_state', with_state(lambda s: s + b'x'),
      'it is longer than it should be'),
     # the state; the words are integers of pipelines, cursors and buffers
     ('iterator_not_open', with_word(0, -1), 'an iterator that was not opened'),
-    ('rounds_negative', with_word(481, -1),
-     '-1 is not from 0 to 9223372036854775806'),
-    ('position_negative', with_word(498, -1),
+    ('part_negative', with_word(20, -1),
      '-1 is not from 0 to 9223372036854775807'),
-    ('flag_of_64', with_word(490, 2 ** 62), '64 is neither true nor false'),
+    ('part_of_another_length', with_word(22, 2 ** 62),
+     'a part of it is of another length'),
+    ('rounds_negative', with_word(489, -1),
+     '-1 is not from 0 to 9223372036854775806'),
+    ('position_negative', with_word(506, -1),
+     '-1 is not from 0 to 9223372036854775807'),
+    ('flag_of_64', with_word(498, 2 ** 62), '64 is neither true nor false'),
 ] + [('over_%d' % most, with_word(at, 2 ** 62),
       '4611686018427387904 is not from 0 to %d' % most)
-     for at, most in ((14 + 7, 3), (111 + 7, 5), (256, 4), (306, 35), (396, 2),
-                      (464, 9), (515, 12))]
+     for at, most in ((29, 3), (126, 5), (264, 4), (314, 35), (404, 2),
+                      (472, 9), (523, 12))]
 
 
 # ---- the files ---------------------------------------------------------------

@@ -6,6 +6,7 @@
  * whoever submits looks whether it sleeps after the push (both seq_cst), so one
  * of them sees the other.
  */
+#include "runtime/hal/system.h"
 #include "runtime/link/carrier.h"
 
 #include <assert.h>
@@ -401,16 +402,11 @@ start(RtCarrier *c, const RtLinkAddress *all)
 {
     c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake_fd < 0)
-        return status_new(STATUS_MACHINE,
-                          "cannot make a descriptor for messages: %s",
-                          strerror(errno));
+        return rt_system_error("eventfd");
     c->link->wake_fd = c->wake_fd;
     TRY(c->link->ops->connect(c->link, all));
-    int error = pthread_create(&c->thread, NULL, carry, c);
-    return error ? status_new(STATUS_MACHINE,
-                              "cannot start the thread of messages: %s",
-                              strerror(error))
-                 : OK;
+    errno = pthread_create(&c->thread, NULL, carry, c);
+    return errno ? rt_system_error("a thread") : OK;
 }
 
 Status

@@ -82,6 +82,15 @@ rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
  */
 
 static Status
+no_messages(const RtCarrier *c, int peer)
+{
+    return status_new(STATUS_MACHINE,
+                      "rank %d gets no messages of rank %d over %s; is there a "
+                      "firewall between them?",
+                      rt_carrier_rank(c), peer, rt_carrier_link(c));
+}
+
+static Status
 nobody_answers(RtCarrier *c, const RtTransfer *all, int num)
 {
     TRY(rt_carrier_failure(c));
@@ -90,11 +99,7 @@ nobody_answers(RtCarrier *c, const RtTransfer *all, int num)
                           "the exchange of messages was stopped");
     for (int i = 0; i < num; i++)
         if (!atomic_load(&all[i].has_ended))
-            return status_new(STATUS_MACHINE,
-                              "rank %d gets no messages of rank %d over %s; "
-                              "is there a firewall between them?",
-                              rt_carrier_rank(c), all[i].peer,
-                              rt_carrier_link(c));
+            return no_messages(c, all[i].peer);
     UNREACHABLE("all %d messages have come", num);
 }
 
@@ -120,11 +125,7 @@ greet_all(RtCarrier *c, Arena *a, double timeout)
         return nobody_answers(c, all, num);
     for (int i = 0; i < num; i++)
         if (got[all[i].peer] != (uint64_t)all[i].peer)
-            return status_new(STATUS_MACHINE,
-                              "the process that %s takes for rank %d is rank "
-                              "%d",
-                              rt_carrier_link(c), all[i].peer,
-                              (int)got[all[i].peer]);
+            return no_messages(c, all[i].peer);
     return OK;
 }
 

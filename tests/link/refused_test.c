@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "runtime/cluster/zmq/socket.h"
 #include "runtime/link/join/join.h"
 #include "runtime/link/mpi/mpi.h"
 #include "runtime/link/zmq/zmq.h"
@@ -58,6 +59,17 @@ links_are_known_and_one(void **state)
 }
 
 static void
+without_curve_there_is_only_loopback(void **state)
+{
+    RtZmq zmq = {.has_curve = 0};
+    RtCurveKeys keys = {.given = false};
+    (void)state;
+    assert_null(rt_zmq_check_address(&zmq, &keys, "tcp://127.0.0.1:9"));
+    assert_status_says(rt_zmq_check_address(&zmq, &keys, "tcp://192.0.2.1:9"),
+                       STATUS_MACHINE, "this libzmq has no CURVE");
+}
+
+static void
 addresses_of_zmq_are_checked(void **state)
 {
     static char other[4096] = "zmq";
@@ -82,9 +94,10 @@ a_library_that_is_not_there_is_no_mpi(void **state)
     (void)state;
     Status st = join("mpi", "/nowhere/libmpi.so");
     assert_int_equal(status_kind(st), STATUS_INPUT);
-    assert_non_null(strstr(status_message(st),
-                           "cannot open the MPI that --mpi names: "
-                           "/nowhere/libmpi.so"));
+    assert_non_null(
+        strstr(status_message(st),
+               "cannot open an MPI library, which --mpi PATH names: "
+               "/nowhere/libmpi.so"));
     status_free(st);
 }
 
@@ -170,6 +183,7 @@ main(int argc, char **argv)
     (void)argc;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_are_known_and_one),
+        cmocka_unit_test(without_curve_there_is_only_loopback),
         cmocka_unit_test(addresses_of_zmq_are_checked),
         cmocka_unit_test(a_library_that_is_not_there_is_no_mpi),
         cmocka_unit_test(what_an_mpi_refuses),

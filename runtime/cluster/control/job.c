@@ -11,6 +11,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
+#include "runtime/hal/system.h"
 #include "runtime/cluster/control/job_impl.h"
 
 enum { USUAL_TIMEOUT = 300, USUAL_SILENCE = 5 };
@@ -128,7 +129,7 @@ open_bell(RtMember *m)
 {
     m->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (m->bell < 0)
-        return file_error(errno, "cannot join the job");
+        return rt_system_error("eventfd");
     if (getrandom(&m->nonce, sizeof m->nonce, 0) != sizeof m->nonce)
         m->nonce = (uint64_t)getpid();
     return OK;

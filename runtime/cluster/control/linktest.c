@@ -11,6 +11,7 @@
 #include <net/if.h>
 #include <string.h>
 #include "ir/base/str.h"
+#include "runtime/hal/system.h"
 #include "runtime/cluster/control/job_impl.h"
 
 static const double patience = 5; /* seconds for all pairs */
@@ -67,8 +68,7 @@ list_addresses(Arena *a, int port, RtAddresses *out)
 {
     struct ifaddrs *list;
     if (getifaddrs(&list))
-        return status_new(STATUS_MACHINE,
-                          "cannot list this machine's network addresses");
+        return rt_system_error("getifaddrs");
     out->text = NEW_ARRAY(a, const char *, RT_MOST_ADDRESSES);
     for (struct ifaddrs *at = list; at; at = at->ifa_next)
         if (is_useful(at) && out->num < RT_MOST_ADDRESSES)

@@ -17,6 +17,7 @@
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
 #include "runtime/cluster/zmq/socket.h"
+#include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
 
 enum { TICK_MS = 50, LINGER_MS = 1000 };
@@ -209,8 +210,7 @@ open_bells(RtServer *s)
     s->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->bell < 0 || s->over < 0)
-        return status_new(STATUS_MACHINE, "cannot open the control server: no "
-                                          "more files can be opened");
+        return rt_system_error("eventfd");
     return OK;
 }
 

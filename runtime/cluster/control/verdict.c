@@ -33,10 +33,10 @@ last_seen(const RtRoster *r, Arena *a, int rank)
 {
     const RtBeat *b = &r->seats[rank].beat;
     const RtJobSite *site = site_of(r, b->site);
-    if (b->state == RT_JOB_STARTS)
-        return message_printf(a, "it was last seen before its first step");
-    if (!site || b->call == 0)
-        return message_printf(a, "it was last seen in step %lld",
+    if (b->state == RT_JOB_STARTS || !site || b->call == 0)
+        return message_printf(a,
+                              "it was last seen before its first "
+                              "collective, in step %lld",
                               (long long)b->step);
     const char *doing = b->state == RT_JOB_READS   ? ", waiting for data"
                         : b->state == RT_JOB_SAVES ? ", saving"

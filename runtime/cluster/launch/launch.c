@@ -24,6 +24,7 @@
 #include "ir/base/message.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/launch/lines.h"
+#include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
 
 static const char key_variable[] = "TFD_KEY_FD";
@@ -66,7 +67,7 @@ make_key(Launch *l)
     uint8_t id[8];
     if (getrandom(l->key, sizeof l->key, 0) != (ssize_t)sizeof l->key ||
         getrandom(id, sizeof id, 0) != (ssize_t)sizeof id)
-        return file_error(errno, "cannot make the key of the job");
+        return rt_system_error("getrandom");
     for (int i = 0; i < 8; i++)
         snprintf(l->id + 2 * i, 3, "%02x", id[i]);
     return OK;
@@ -119,7 +120,7 @@ take_signals(Launch *l)
     sigaddset(&set, SIGTSTP);
     sigprocmask(SIG_BLOCK, &set, &l->old_mask);
     l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return l->signals >= 0 ? OK : file_error(errno, "cannot take signals");
+    return l->signals >= 0 ? OK : rt_system_error("signalfd");
 }
 
 /* ---- starting a process ------------------------------------------------- */
@@ -187,9 +188,9 @@ close_pipes(const Pipes *p)
 }
 
 static Status
-cannot_start(int rank)
+cannot_start(void)
 {
-    return file_error(errno, "cannot start rank %d", rank);
+    return rt_system_error("another process and pipes to it");
 }
 
 static Status
@@ -198,7 +199,7 @@ open_pipes(Pipes *p, const Launch *l, int rank)
     *p = (Pipes){{-1, -1}, {-1, -1}};
     if (pipe2(p->key, O_CLOEXEC) || (rank > 0 && pipe2(p->output, O_CLOEXEC)) ||
         write(p->key[1], l->key, sizeof l->key) != (ssize_t)sizeof l->key) {
-        Status st = cannot_start(rank);
+        Status st = cannot_start();
         close_pipes(p);
         return st;
     }
@@ -239,7 +240,7 @@ start_child(Launch *l, Child *c)
         become(l, &p, environment, parent);
     arena_release(a);
     if (pid < 0) {
-        Status st = cannot_start(c->rank);
+        Status st = cannot_start();
         close_pipes(&p);
         return st;
     }
@@ -248,8 +249,7 @@ start_child(Launch *l, Child *c)
     c->lines = (RtLines){.fd = p.output[0], .rank = c->rank};
     p.output[0] = -1;
     close_pipes(&p);
-    return c->pidfd >= 0 ? OK
-                         : file_error(errno, "cannot watch rank %d", c->rank);
+    return c->pidfd >= 0 ? OK : rt_system_error("pidfd_open");
 }
 
 /* ---- while they run ----------------------------------------------------- */
@@ -374,7 +374,7 @@ static Status
 find_program(Launch *l)
 {
     ssize_t n = readlink("/proc/self/exe", l->path, sizeof l->path - 1);
-    return n > 0 ? OK : file_error(errno, "cannot find this program");
+    return n > 0 ? OK : rt_system_error("/proc/self/exe");
 }
 
 static Status

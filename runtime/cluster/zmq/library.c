@@ -51,9 +51,9 @@ open_library(RtZmq *zmq)
     void *library = dlopen("libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return status_new(STATUS_MACHINE,
-                          "there is no libzmq.so.5, which jobs of several "
-                          "processes need; install ZeroMQ (on Debian the "
-                          "package libzmq5)");
+                          "cannot open libzmq.so.5, which jobs of several "
+                          "processes need (on Debian the package libzmq5): %s",
+                          dlerror());
     Status st = find_calls(library, zmq);
     if (!st)
         st = check_version(zmq);

@@ -132,15 +132,11 @@ static Status
 open_library(const char *path, MpiLibrary *mpi)
 {
     void *library = open_by_name(path);
-    if (!library && path)
-        return status_new(STATUS_INPUT,
-                          "cannot open the MPI that --mpi names: %s",
-                          dlerror());
     if (!library)
-        return status_new(
-            STATUS_MACHINE,
-            "there is no MPI here (libmpi.so.40, libmpich.so.12, "
-            "libmpi.so.12, libmpi_abi.so.1); --mpi PATH names one");
+        return status_new(path ? STATUS_INPUT : STATUS_MACHINE,
+                          "cannot open an MPI library, which --mpi PATH names: "
+                          "%s",
+                          dlerror());
     TRY(find_calls(library, mpi));
     set_family(library, mpi);
     return initialize(mpi);

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "runtime/hal/system.h"
 #include "runtime/cluster/zmq/socket.h"
 
 enum {
@@ -262,7 +263,7 @@ take_message(ZmqLink *l, bool *any)
         n != sizeof h || h.rank >= (uint32_t)l->link.size ||
         h.bytes != zmq->zmq_msg_size(&e->message)) {
         free_early(l, e);
-        return status_new(STATUS_MACHINE, "a damaged message has come");
+        return OK; /* of no process of this job */
     }
     keep(l, &h, e);
     return OK;
@@ -385,8 +386,7 @@ add_event(ZmqLink *l, void *socket)
     if (l->zmq->zmq_getsockopt(socket, ZMQ_FD, &fd, &n))
         return rt_zmq_error(l->zmq, "ZMQ_FD");
     if (epoll_ctl(l->events, EPOLL_CTL_ADD, fd, &e))
-        return status_new(STATUS_MACHINE, "cannot wait for messages: %s",
-                          strerror(errno));
+        return rt_system_error("epoll_ctl");
     return OK;
 }
 
@@ -396,13 +396,7 @@ open_sockets(ZmqLink *l, const char *interface, const uint8_t *key)
     l->events = epoll_create1(EPOLL_CLOEXEC);
     l->context = l->zmq->zmq_ctx_new();
     if (!l->context || l->events < 0)
-        return status_new(STATUS_MACHINE, "cannot make sockets: %s",
-                          strerror(errno));
-    if (key && !l->zmq->has_curve)
-        return status_new(
-            STATUS_MACHINE,
-            "this libzmq has no CURVE, so that messages cannot be "
-            "encrypted; --wire plain sends them as they are");
+        return rt_system_error("epoll and a context of libzmq");
     TRY(rt_zmq_keys(l->zmq, key, &l->keys));
     if (key)
         TRY(rt_zmq_open_zap(l->zmq, l->context, &l->zap));

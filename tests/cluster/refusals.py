@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""refusals.py TFDC TFD_RUN OLD_ZMQ ZMQ_WITHOUT_VERSION
+
+What processes of a job are told where it cannot begin or go on: by a libzmq
+that is not there or cannot be used, by the system, by the control server or
+its silence.  TAP.
+"""
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+TFDC, TFD_RUN, OLD, WITHOUT_VERSION = sys.argv[1:]
+SECONDS = 30
+FEW_FILES = 24
+SOURCE = """\
+strategy multi_worker_mirrored(workers = 2, devices = "cpu:0")
+param steps: i64 = 1
+var w: f32 = 0.0
+fn step() { w += all_reduce(sum, f32(replica_id)) }
+main {
+  run step()
+  print("begun")
+  for i in 0..steps { run step() }
+  print("{w}")
+}
+"""
+
+
+class Case:
+    def __init__(self, folder):
+        self.folder = folder
+        self.plan = f"{folder}/job.tfp"
+        self.key = f"{folder}/key"
+        with open(f"{folder}/job.tfd", "w") as f:
+            f.write(SOURCE)
+        with open(os.open(self.key, os.O_CREAT | os.O_WRONLY, 0o600),
+                  "wb") as f:
+            f.write(os.urandom(32))
+        subprocess.run([TFDC, f"{folder}/job.tfd", "-o", self.plan],
+                       check=True)
+
+    def start(self, *options, env=None, **more):
+        return subprocess.Popen(
+            [TFD_RUN, self.plan, "--threads", "1", *options],
+            env=dict(os.environ, **(env or {})), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+    def member(self, rank, port, *options, **more):
+        return self.start("--rank", str(rank), "--size", "2", "--join",
+                          f"127.0.0.1:{port}", "--key", self.key, *options,
+                          **more)
+
+    def said(self, *options, **more):
+        return self.start(*options, **more).communicate(timeout=SECONDS)[1]
+
+    def with_libzmq(self, library):
+        """What a process of a job on another machine says with it."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        path = f"{folder}/libzmq.so.5"
+        if library:
+            shutil.copy(library, path)
+        else:
+            open(path, "w").close()
+        return self.said("--rank", "1", "--size", "2", "--join",
+                         "192.0.2.1:9", env={"LD_LIBRARY_PATH": folder})
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def a_library_that_is_none(case):
+    return case.with_libzmq(None), "cannot open libzmq.so.5"
+
+
+def a_library_that_is_too_old(case):
+    return case.with_libzmq(OLD), "libzmq.so.5 is ZeroMQ 4.1.0"
+
+
+def a_library_without_a_function(case):
+    return case.with_libzmq(WITHOUT_VERSION), "libzmq.so.5 has no zmq_version"
+
+
+def too_few_files(case):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
+    return (case.said("-n", "8", preexec_fn=limit),
+            "a job of several processes needs")
+
+
+def a_launcher_that_names_no_address(case):
+    return (case.said(env={"OMPI_COMM_WORLD_RANK": "0",
+                           "OMPI_COMM_WORLD_SIZE": "2"}),
+            "and not where rank 0 listens")
+
+
+def nobody_listens(case):
+    process = case.member(1, free_port(), "--timeout", "6")
+    return (process.communicate(timeout=SECONDS)[1],
+            "rank 1 waits for the control server at")
+
+
+def running_job(case, port, *options):
+    """Two processes that run for long, when both have begun."""
+    return [case.member(rank, port, "--set", "steps=1000000000", *options)
+            for rank in range(2)]
+
+
+def wait_until_it_runs(chief):
+    if chief.stdout.readline() != "begun\n":
+        raise AssertionError(f"it has ended: {chief.stderr.read()}")
+
+
+def a_newcomer(case):
+    port = free_port()
+    both = running_job(case, port)
+    wait_until_it_runs(both[0])
+    said = case.member(1, port).communicate(timeout=SECONDS)[1]
+    end(both)
+    return said, "the job has begun with another rank 1"
+
+
+def a_server_that_is_stopped(case):
+    port = free_port()
+    both = running_job(case, port, "--silence", "1")
+    wait_until_it_runs(both[0])
+    both[0].send_signal(signal.SIGSTOP)
+    said = both[1].communicate(timeout=SECONDS)[1]
+    end(both)
+    return said, "rank 1 has not heard the control server"
+
+
+def end(processes):
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+CASES = [a_library_that_is_none, a_library_that_is_too_old,
+         a_library_without_a_function, too_few_files,
+         a_launcher_that_names_no_address, nobody_listens, a_newcomer,
+         a_server_that_is_stopped]
+
+
+def main():
+    failed = 0
+    print(f"1..{len(CASES)}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        case = Case(folder)
+        for i, check in enumerate(CASES):
+            said, expected = check(case)
+            ok = expected in said
+            failed += not ok
+            print(f"{'' if ok else 'not '}ok {i + 1} - {check.__name__}",
+                  flush=True)
+            if not ok:
+                print(f"# {expected!r} is not in {said!r}", flush=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())

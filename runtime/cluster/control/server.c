@@ -69,6 +69,7 @@ void
 rt_server_print(void *data, RtSay kind, const char *line, const char *lines)
 {
     (void)data;
+    message_shown(line);
     fflush(stdout);
     fprintf(stderr, "tfd-run: %s: %s\n%s",
             kind == RT_SAY_ERROR ? "error" : "note", line, lines);

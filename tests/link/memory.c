@@ -205,6 +205,7 @@ memory_close(RtLink *link, bool failed)
     for (int k = 0; k < link->size; k++)
         free_all(&l->arrived[k]);
     free(l->arrived);
+    l->arrived = NULL;
 }
 
 static const RtLinkOps memory_ops = {
@@ -253,6 +254,8 @@ memory_net_free(MemoryNet *net)
 {
     for (int i = 0; i < net->size * net->size; i++)
         free_all(&net->pipes[i]);
+    for (int i = 0; i < net->size; i++)
+        free(net->links[i].arrived); /* of one that was never opened */
     pthread_mutex_destroy(&net->lock);
     free(net->pipes);
     free(net->links);

@@ -30,8 +30,10 @@ def why_not():
     for tool in TOOLS:
         if not shutil.which(tool):
             return f"there is no program {tool} (iproute2, util-linux)"
-    done = subprocess.run(unshare() + ["ip", "link", "add", "type", "bridge"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        unshare() + ["sh", "-c", "ip link add type bridge && "
+                     "ip link add type veth && mount -t tmpfs none /run && "
+                     "ip netns add h1"], capture_output=True, text=True)
     if done.returncode:
         return f"no network namespaces here: {done.stderr.strip()}"
     return None

@@ -193,7 +193,9 @@ def verdict(job, start):
         out = start(job)
     except Skip as why:
         return True, f" # SKIP {why}", ""
-    except (AssertionError, RuntimeError, subprocess.TimeoutExpired) as wrong:
+    except slurm.NotStarted as why:
+        return True, f" # SKIP {why}", ""
+    except (AssertionError, subprocess.TimeoutExpired) as wrong:
         job.machines.stop()
         return False, "", str(wrong)
     same = out == job.expected and "checksum" in out

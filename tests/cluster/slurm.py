@@ -53,6 +53,10 @@ def why_not():
     return None
 
 
+class NotStarted(Exception):
+    """A daemon of Slurm does not run on this machine."""
+
+
 class Slurm:
     def __init__(self, machines, folder):
         self.machines = machines
@@ -107,8 +111,9 @@ class Slurm:
         end = time.monotonic() + START_SECONDS
         while not is_there():
             if time.monotonic() > end:
-                raise RuntimeError(f"{what} did not come up in "
-                                   f"{START_SECONDS} s: {self.folder}/*.log")
+                self.__exit__()
+                raise NotStarted(f"{what} of Slurm did not come up in "
+                                 f"{START_SECONDS} s")
             time.sleep(0.05)
 
     def is_idle(self):

@@ -3,31 +3,27 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <string.h>
 #include "runtime/cluster/zmq/zmq.h"
+#include "runtime/hal/library.h"
 
 enum { LEAST_VERSION = 40200 }; /* as messages say it */
 
-static Status
-lacks(const char *call)
-{
-    return status_new(STATUS_MACHINE,
-                      "libzmq.so.5 has no %s; ZeroMQ 4.2 or newer is needed",
-                      call);
-}
+static const RtLibraryCall calls[] = {
+#define ZMQ_CALL(result, name, params) RT_LIBRARY_CALL(RtZmq, name),
+#include "runtime/cluster/zmq/zmq.def"
+#undef ZMQ_CALL
+};
 
 static Status
 find_calls(void *library, RtZmq *zmq)
 {
-    void *at;
-#define ZMQ_CALL(result, name, params)                                         \
-    at = dlsym(library, #name);                                                \
-    if (!at)                                                                   \
-        return lacks(#name);                                                   \
-    memcpy(&zmq->name, &at, sizeof at);
-#include "runtime/cluster/zmq/zmq.def"
-#undef ZMQ_CALL
-    return OK;
+    const char *missing =
+        rt_library_find(library, calls, sizeof calls / sizeof *calls, zmq);
+    if (!missing)
+        return OK;
+    return status_new(STATUS_MACHINE,
+                      "libzmq.so.5 has no %s; ZeroMQ 4.2 or newer is needed",
+                      missing);
 }
 
 static Status

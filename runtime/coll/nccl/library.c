@@ -6,31 +6,27 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <string.h>
 #include "runtime/coll/nccl/nccl_impl.h"
+#include "runtime/hal/library.h"
 
 enum { LEAST_VERSION = 21800 }; /* as messages say it */
 
-static Status
-lacks(const char *call)
-{
-    return status_new(STATUS_MACHINE,
-                      "libnccl.so.2 has no %s; NCCL 2.18 or newer is needed",
-                      call);
-}
+static const RtLibraryCall calls[] = {
+#define NCCL_CALL(result, name, params) RT_LIBRARY_CALL(NcclLibrary, name),
+#include "runtime/coll/nccl/nccl.def"
+#undef NCCL_CALL
+};
 
 static Status
 find_calls(void *library, NcclLibrary *nccl)
 {
-    void *at;
-#define NCCL_CALL(result, name, params)                                        \
-    at = dlsym(library, #name);                                                \
-    if (!at)                                                                   \
-        return lacks(#name);                                                   \
-    memcpy(&nccl->name, &at, sizeof at);
-#include "runtime/coll/nccl/nccl.def"
-#undef NCCL_CALL
-    return OK;
+    const char *missing =
+        rt_library_find(library, calls, sizeof calls / sizeof *calls, nccl);
+    if (!missing)
+        return OK;
+    return status_new(STATUS_MACHINE,
+                      "libnccl.so.2 has no %s; NCCL 2.18 or newer is needed",
+                      missing);
 }
 
 static Status

@@ -7,9 +7,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 #include "ir/base/message.h"
 #include "runtime/hal/cuda/cuda_impl.h"
+#include "runtime/hal/library.h"
 
 enum { LEAST_VERSION = 11040 };
 
@@ -40,26 +40,22 @@ rt_cuda_failure(const CudaDriver *cu, const char *who, const char *call,
 
 /* ---- opening ------------------------------------------------------------- */
 
-static Status
-refuse_driver(const char *who, const char *call)
-{
-    return status_new(STATUS_MACHINE,
-                      "%s cannot be used: the driver has no %s; %s", who, call,
-                      LEAST_TEXT);
-}
+static const RtLibraryCall calls[] = {
+#define CUDA_CALL(name, params) RT_LIBRARY_CALL(CudaDriver, name),
+#include "runtime/hal/cuda/driver.def"
+#undef CUDA_CALL
+};
 
 static Status
 find_calls(const char *who, void *library, CudaDriver *cu)
 {
-    void *at;
-#define CUDA_CALL(name, params)                                                \
-    at = dlsym(library, #name);                                                \
-    if (!at)                                                                   \
-        return refuse_driver(who, #name);                                      \
-    memcpy(&cu->name, &at, sizeof at);
-#include "runtime/hal/cuda/driver.def"
-#undef CUDA_CALL
-    return OK;
+    const char *missing =
+        rt_library_find(library, calls, sizeof calls / sizeof *calls, cu);
+    if (!missing)
+        return OK;
+    return status_new(STATUS_MACHINE,
+                      "%s cannot be used: the driver has no %s; %s", who,
+                      missing, LEAST_TEXT);
 }
 
 static Status

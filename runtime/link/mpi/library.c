@@ -8,7 +8,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
+#include "runtime/hal/library.h"
 #include "runtime/link/mpi/mpi.h"
 
 typedef struct Family {
@@ -70,18 +70,19 @@ open_by_name(const char *path)
     return library;
 }
 
+static const RtLibraryCall calls[] = {
+#define MPI_CALL(name, params) RT_LIBRARY_CALL(MpiLibrary, name),
+#include "runtime/link/mpi/mpi.def"
+#undef MPI_CALL
+};
+
 static Status
 find_calls(void *library, MpiLibrary *mpi)
 {
-    void *at;
-#define MPI_CALL(name, params)                                                 \
-    at = dlsym(library, #name);                                                \
-    if (!at)                                                                   \
-        return status_new(STATUS_MACHINE, "this MPI has no %s", #name);        \
-    memcpy(&mpi->name, &at, sizeof at);
-#include "runtime/link/mpi/mpi.def"
-#undef MPI_CALL
-    return OK;
+    const char *missing =
+        rt_library_find(library, calls, sizeof calls / sizeof *calls, mpi);
+    return missing ? status_new(STATUS_MACHINE, "this MPI has no %s", missing)
+                   : OK;
 }
 
 static FamilyId
@@ -134,7 +135,7 @@ open_library(const char *path, MpiLibrary *mpi)
     void *library = open_by_name(path);
     if (!library)
         return status_new(path ? STATUS_INPUT : STATUS_MACHINE,
-                          "cannot open an MPI library, which --mpi PATH names: "
+                          "cannot open an MPI library (--mpi PATH names one): "
                           "%s",
                           dlerror());
     TRY(find_calls(library, mpi));

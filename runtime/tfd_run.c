@@ -2,8 +2,8 @@
  * tfd_run.c - the program tfd-run
  *
  * The first interrupt (control-C), or that the terminal or the system goes away
- * (SIGHUP, SIGTERM, SIGUSR1), asks the run to stop where it can be resumed later; the
- * second one ends the process.
+ * (SIGHUP, SIGTERM, SIGUSR1), asks the run to stop where it can be resumed
+ * later; the second one ends the process.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -317,6 +317,14 @@ take_compare(const Options *o, RtOptions *out)
 }
 
 static Status
+take_limits(const Options *o)
+{
+    for (int i = 0; i < options_count(o, OPT_LIMIT); i++)
+        TRY(limit_set("tfd_run", options_nth(o, OPT_LIMIT, i)));
+    return OK;
+}
+
+static Status
 take_options(Arena *a, const Options *o, RtOptions *out)
 {
     int64_t seed = 0, threads = 0;
@@ -331,8 +339,6 @@ take_options(Arena *a, const Options *o, RtOptions *out)
                        .err = stderr,
                        .interrupted = &interrupted,
                        .abandon = abandon};
-    for (int i = 0; i < options_count(o, OPT_LIMIT); i++)
-        TRY(limit_set("tfd_run", options_nth(o, OPT_LIMIT, i)));
     TRY(take_sets(a, o, out));
     TRY(take_progress(o, out));
     TRY(take_checkpoint(o, out));
@@ -383,7 +389,7 @@ launch(const Options *o, char **argv)
 {
     RtLaunchConfig config = {.argv = argv};
     int64_t size = 1;
-    TRY(options_int(o, OPT_PROCESSES, 1, 4096, &size));
+    TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
     config.size = (int)size;
     Status st = rt_launch(&config, &job_end.exit_status);
@@ -446,6 +452,7 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     const char *answer = options_answer(o);
     if (answer)
         return file_write("-", answer, strlen(answer));
+    TRY(take_limits(o));
     if (options_given(o, OPT_LIST))
         return print_devices(a);
     if (options_given(o, OPT_RESOLVE))

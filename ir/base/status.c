@@ -86,6 +86,14 @@ status_message(Status st)
 }
 
 int
+status_exit_code(Status st)
+{
+    if (!st)
+        return 0;
+    return st->kind == STATUS_STOPPED ? 130 : (int)st->kind;
+}
+
+int
 status_report(Status st, const char *program, FILE *to)
 {
     if (!st)
@@ -95,7 +103,7 @@ status_report(Status st, const char *program, FILE *to)
             st->lines);
     for (const Note *n = st->first; n; n = n->next)
         fprintf(to, "%s: note: while %s\n", program, n->text);
-    return stopped ? 130 : (int)st->kind;
+    return status_exit_code(st);
 }
 
 void

@@ -194,13 +194,14 @@ rt_join_job(RtRun *run)
     if (!o->job)
         return OK;
     RtJobConfig config = {.num_places = num_devices(run),
-                          .timeout = run->timeout};
+                          .timeout = run->timeout,
+                          .interrupted = o->interrupted};
     list_sites(run);
     describe_sites(run, &config);
     identify(run, &config);
     Status st = rt_job_open(o->job, &config, &run->job);
     if (st) {
-        *o->end = (RtJobEnd){!rt_job_speaks(), (int)status_kind(st), true};
+        *o->end = (RtJobEnd){!rt_job_speaks(), status_exit_code(st), true};
         return st;
     }
     run->rank = run->job->rank;

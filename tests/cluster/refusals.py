@@ -101,10 +101,25 @@ def a_launcher_that_names_no_address(case):
             "and not where rank 0 listens")
 
 
+def too_many_processes(case):
+    return (case.said("--resolve", "--limit", "processes=2",
+                      env={"RANK": "0", "WORLD_SIZE": "3"}),
+            "a cluster of more than 2 processes")
+
+
 def nobody_listens(case):
     process = case.member(1, free_port(), "--timeout", "6")
     return (process.communicate(timeout=SECONDS)[1],
             "rank 1 waits for the control server at")
+
+
+def an_interrupt_while_joining(case):
+    process = case.member(1, free_port(), "--timeout", "1000")
+    process.stderr.readline()  # it waits
+    process.terminate()
+    said = process.communicate(timeout=SECONDS)[1]
+    return (f"{said}status {process.returncode}",
+            "interrupted before all processes had joined the job\nstatus 130")
 
 
 def running_job(case, port, *options):
@@ -145,7 +160,8 @@ def end(processes):
 
 CASES = [a_library_that_is_none, a_library_that_is_too_old,
          a_library_without_a_function, too_few_files,
-         a_launcher_that_names_no_address, nobody_listens, a_newcomer,
+         a_launcher_that_names_no_address, too_many_processes, nobody_listens,
+         an_interrupt_while_joining, a_newcomer,
          a_server_that_is_stopped]
 
 

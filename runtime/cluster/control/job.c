@@ -14,8 +14,6 @@
 #include "runtime/hal/system.h"
 #include "runtime/cluster/control/job_impl.h"
 
-enum { USUAL_TIMEOUT = 300, USUAL_SILENCE = 5 };
-
 static bool is_silent; /* another process prints why joining failed */
 
 bool
@@ -164,15 +162,36 @@ status_of_stop(const RtMember *m)
     return *m->stop.notes ? status_show(st, m->stop.notes) : st;
 }
 
+static bool
+is_interrupted(const RtJobConfig *config)
+{
+    return config->interrupted && atomic_load(config->interrupted);
+}
+
+/* Until something changed, or for a tenth of a second. */
+static void
+wait_a_little(RtMember *m)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100 * 1000 * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&m->changed, &m->lock, &until);
+}
+
 /* Bounded by the thread: it stops when nothing answers. */
 static Status
-wait_for_go(RtMember *m)
+wait_for_go(RtMember *m, const RtJobConfig *config)
 {
     Status st = OK;
     pthread_mutex_lock(&m->lock);
-    while (m->phase < MEMBER_GOES)
-        pthread_cond_wait(&m->changed, &m->lock);
-    if (m->phase != MEMBER_GOES) {
+    while (m->phase < MEMBER_GOES && !is_interrupted(config))
+        wait_a_little(m);
+    if (m->phase < MEMBER_GOES) {
+        st = status_new(STATUS_STOPPED,
+                        "interrupted before all processes had joined the job");
+    } else if (m->phase != MEMBER_GOES) {
         st = status_of_stop(m);
         is_silent = m->stop.speaker != m->job.rank;
     }
@@ -221,8 +240,8 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     m->arena = a;
     m->options = *options;
     m->bell = -1;
-    m->timeout = config->timeout > 0 ? config->timeout : USUAL_TIMEOUT;
-    m->silence = options->silence > 0 ? options->silence : USUAL_SILENCE;
+    m->timeout = config->timeout > 0 ? config->timeout : RT_JOB_TIMEOUT;
+    m->silence = options->silence > 0 ? options->silence : RT_JOB_SILENCE;
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
     say_who(m, config);
@@ -231,7 +250,7 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     rt_positions_open(&m->positions, a, config->num_places, config->num_sites);
     Status st = start(m);
     if (!st)
-        st = wait_for_go(m);
+        st = wait_for_go(m, config);
     if (st) {
         wait_for_server(m, 2);
         release(m);
@@ -296,14 +315,6 @@ rt_job_stopped(RtJob *job)
     return st;
 }
 
-static int
-exit_status_of(Status st)
-{
-    if (!st)
-        return 0;
-    return status_kind(st) == STATUS_STOPPED ? 130 : (int)status_kind(st);
-}
-
 static bool
 has_lost_server(const RtMember *m)
 {
@@ -331,8 +342,8 @@ rt_job_close(RtJob *job, Status st, int *exit_status)
 {
     RtMember *m = (RtMember *)job;
     pthread_mutex_lock(&m->lock);
-    m->end = (RtEnd){.exit_status =
-                         m->stopped ? m->stop.exit_status : exit_status_of(st),
+    m->end = (RtEnd){.exit_status = m->stopped ? m->stop.exit_status
+                                               : status_exit_code(st),
                      .speaker = -1,
                      .reason = st ? status_message(st) : "",
                      .notes = ""};

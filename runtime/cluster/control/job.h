@@ -18,8 +18,10 @@
 #include "ir/base/status.h"
 
 enum {
-    RT_JOB_KEY = 32,              /* bytes of a job's key */
-    RT_JOB_EXCHANGE = 1000 * 1000 /* of one process in an exchange */
+    RT_JOB_KEY = 32,               /* bytes of a job's key */
+    RT_JOB_EXCHANGE = 1000 * 1000, /* of one process in an exchange */
+    RT_JOB_TIMEOUT = 300,          /* seconds, where none are given */
+    RT_JOB_SILENCE = 5
 };
 
 /* How this process finds its job: made from the environment and the command
@@ -39,7 +41,6 @@ typedef struct RtJobOptions {
     const char *diagnose; /* the folder for the last collectives; NULL: none */
     atomic_bool *dump;    /* set (SIGUSR2): write them now; may be NULL */
     double silence;       /* seconds without a beat that end the job; 0: 5 */
-    bool measure;         /* latency and bandwidth of all pairs, before main */
 } RtJobOptions;
 
 /* What has to be equal in all processes (identity.def). */
@@ -64,6 +65,7 @@ typedef struct RtJobConfig {
     int num_sites;
     int num_places; /* threads that report where they are: local devices */
     double timeout; /* seconds that others wait for a process; 0: 300 */
+    const atomic_bool *interrupted; /* set: stop joining; NULL: never */
 } RtJobConfig;
 
 /* What every process knows of each. */

@@ -6,7 +6,7 @@
 #include "ir/base/message.h"
 #include "runtime/cluster/control/roster_impl.h"
 
-enum { USUAL_SILENCE = 5, USUAL_TIMEOUT = 300, MISSING_EVERY = 5 };
+enum { MISSING_EVERY = 5 };
 
 static const double pulse_every = 0.2;
 static const double grace = 0.25;  /* for others that fail at the same time */
@@ -20,7 +20,7 @@ rt_roster_new(Arena *a, const RtRosterConfig *config, double now)
     r->config = *config;
     r->config.id = arena_strdup(a, config->id ? config->id : "");
     if (r->config.silence <= 0)
-        r->config.silence = USUAL_SILENCE;
+        r->config.silence = RT_JOB_SILENCE;
     r->seats = NEW_ARRAY(a, RtSeat, (size_t)config->size);
     for (int i = 0; i < config->size; i++) {
         r->seats[i].fd = -1;
@@ -72,7 +72,7 @@ rt_roster_timeout(const RtRoster *r)
     for (int i = 0; i < r->config.size; i++)
         if (r->seats[i].present && r->seats[i].hello.timeout > most)
             most = r->seats[i].hello.timeout;
-    return most > 0 ? most : USUAL_TIMEOUT;
+    return most > 0 ? most : RT_JOB_TIMEOUT;
 }
 
 /* ---- sending ------------------------------------------------------------ */
@@ -776,13 +776,6 @@ rt_roster_lost(RtRoster *r, int rank, const char *how, int exit_status,
         seat->lost = now;
     seat->lost_how = arena_strdup(r->arena, how);
     seat->lost_status = exit_status;
-}
-
-void
-rt_roster_cancel(RtRoster *r, int exit_status, const char *reason, double now)
-{
-    r->looked = now;
-    rt_roster_stop(r, exit_status, -1, reason, "");
 }
 
 /* A server that was not executed for a while has heard nothing meanwhile. */

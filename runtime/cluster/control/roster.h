@@ -56,9 +56,6 @@ void rt_roster_closed(RtRoster *r, int fd, double now);
  * "rank 2 (h3, pid 411) ...". */
 void rt_roster_lost(RtRoster *r, int rank, const char *how, int exit_status,
                     double now);
-/* All processes have to end, for a reason that is not theirs; one line. */
-void rt_roster_cancel(RtRoster *r, int exit_status, const char *reason,
-                      double now);
 /* Several times a second. */
 void rt_roster_tick(RtRoster *r, double now);
 /* Whether all have joined; whether the job is over, and how. */

@@ -309,14 +309,6 @@ rt_server_lost(RtServer *s, int rank, const char *how, int exit_status)
     pthread_mutex_unlock(&s->lock);
 }
 
-void
-rt_server_cancel(RtServer *s, int exit_status, const char *reason)
-{
-    pthread_mutex_lock(&s->lock);
-    rt_roster_cancel(s->roster, exit_status, reason, rt_seconds());
-    pthread_mutex_unlock(&s->lock);
-}
-
 bool
 rt_server_is_stopped(RtServer *s)
 {

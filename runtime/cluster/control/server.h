@@ -28,7 +28,6 @@ Status rt_server_open(const RtServerConfig *config, RtServer **out) MUST_USE;
 int rt_server_port(const RtServer *s);
 /* As of the roster; any thread. */
 void rt_server_lost(RtServer *s, int rank, const char *how, int exit_status);
-void rt_server_cancel(RtServer *s, int exit_status, const char *reason);
 /* Whether the job was stopped; whether it is over, and how. */
 bool rt_server_is_stopped(RtServer *s);
 bool rt_server_has_ended(RtServer *s, int *exit_status);

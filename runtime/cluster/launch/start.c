@@ -130,8 +130,7 @@ rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
                           .num_addresses = spec->num_addresses,
                           .diagnose = config->diagnose,
                           .dump = config->dump,
-                          .silence = config->silence,
-                          .measure = config->measure};
+                          .silence = config->silence};
     if (launched)
         TRY(find_parent(a, job));
     TRY(read_key(a, config->key_file, &job->key));

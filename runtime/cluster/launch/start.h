@@ -13,7 +13,6 @@ typedef struct RtStartConfig {
     const char *diagnose; /* --diagnose */
     double silence;       /* --silence; 0: as usual */
     atomic_bool *dump;    /* as RtJobOptions */
-    bool measure;
 } RtStartConfig;
 
 /* *out is NULL where this process is alone, else in a. */

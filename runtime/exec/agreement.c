@@ -21,12 +21,12 @@ enum {
 };
 
 typedef struct Part {
-    uint64_t flags, way;
+    uint64_t flags, fingerprint;
     int64_t number;
     int64_t rows[]; /* of its replicas; -1: it has no data */
 } Part;
 
-static const uint64_t way_begin = 0xcbf29ce484222325U;
+static const uint64_t fingerprint_begin = 0xcbf29ce484222325U;
 
 /* ---- waiting for others ---------------------------------------------------
  */
@@ -56,7 +56,7 @@ rt_prepare_agreement(RtRun *run)
     RtAgreement *a = &run->agreement;
     if (!run->group)
         return OK;
-    a->way = way_begin;
+    a->fingerprint = fingerprint_begin;
     a->bytes = sizeof(Part) + (size_t)run->num_local * sizeof(int64_t);
     assert(a->bytes <= RT_GROUP_MOST_BYTES);
     a->own = arena_alloc(run->arena, a->bytes);
@@ -92,7 +92,7 @@ begin(RtRun *run, RtNextStep *n, unsigned flags)
     Part *own = own_part(run);
     own->flags = flags | (wants_stop(run) ? WANTS_STOP : 0);
     own->number = n->number;
-    own->way = n->way;
+    own->fingerprint = n->fingerprint;
     n->has_begun = true;
     return run->group->ops->start(run->group, n->slot, own,
                                   run->agreement.bytes);
@@ -137,7 +137,7 @@ take_part(RtRun *run, RtIterBinding *it, int rank, const Part *p)
     RtNextStep *n = &it->agreed;
     if (p->flags & FAILS)
         return rt_data_stopped();
-    if (p->number != n->number || p->way != n->way)
+    if (p->number != n->number || p->fingerprint != n->fingerprint)
         return diverged(it, rank);
     run->agreement.stops |= (p->flags & WANTS_STOP) != 0;
     memcpy(n->rows + rank * run->num_local, p->rows,
@@ -180,7 +180,7 @@ rt_agreed_step_is_taken(RtRun *run, RtIterBinding *it)
     n->is_known = false;
     n->has_moved = true;
     n->number++;
-    n->way = run->agreement.way;
+    n->fingerprint = run->agreement.fingerprint;
 }
 
 /* Another process may have begun the next one. */
@@ -197,7 +197,7 @@ rt_agree_on_open(RtRun *run, RtIterBinding *it)
     }
     n->is_known = n->has_moved = false;
     n->number++;
-    n->way = run->agreement.way;
+    n->fingerprint = run->agreement.fingerprint;
     return OK;
 }
 

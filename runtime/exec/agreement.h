@@ -22,9 +22,9 @@ typedef struct RtIterBinding RtIterBinding;
 enum { MOST_LOCAL = 2000 }; /* replicas of a process of a job */
 
 typedef struct RtAgreement {
-    uint64_t way; /* hash of the operations that main has executed */
-    bool stops;   /* all processes do, at the next safepoint */
-    size_t bytes; /* of a process's part */
+    uint64_t fingerprint; /* hash of the operations that main has executed */
+    bool stops;           /* all processes do, at the next safepoint */
+    size_t bytes;         /* of a process's part */
     char *own, *all;
 } RtAgreement;
 
@@ -34,9 +34,9 @@ typedef struct RtNextStep {
     bool can_be_ahead;
     bool has_moved; /* a step was taken since it was opened */
     bool has_begun, is_known;
-    int64_t number; /* of the step */
-    uint64_t way;   /* of main when it took the one before */
-    int64_t *rows;  /* is_known: of each replica of the job, -1: no data */
+    int64_t number;       /* of the step */
+    uint64_t fingerprint; /* of main when it took the one before */
+    int64_t *rows; /* is_known: of each replica of the job, -1: no data */
 } RtNextStep;
 
 /* Once the iterators are listed. */
@@ -44,9 +44,9 @@ Status rt_prepare_agreement(RtRun *run) MUST_USE;
 
 /* Main executes its operation number index. */
 static inline uint64_t
-rt_way_after(uint64_t way, int32_t index)
+rt_fingerprint_after(uint64_t fingerprint, int32_t index)
 {
-    return (way ^ (uint64_t)(uint32_t)index) * 0x100000001b3U;
+    return (fingerprint ^ (uint64_t)(uint32_t)index) * 0x100000001b3U;
 }
 
 /* Whether there is a step in any process, whose data this one then has, or has

@@ -67,11 +67,12 @@ run_op(void *context, const void *op)
     return end_of_op(inv, h, h->run(inv, h));
 }
 
-/* That the mains of all processes come the same way. */
+/* That the mains of all processes execute the same operations. */
 static void
-note_way(RtRun *run, const RtHostOp *h, int32_t index)
+note_operation(RtRun *run, const RtHostOp *h, int32_t index)
 {
-    run->agreement.way = rt_way_after(run->agreement.way, index);
+    run->agreement.fingerprint =
+        rt_fingerprint_after(run->agreement.fingerprint, index);
     run->site = h->site;
 }
 
@@ -85,7 +86,7 @@ hook_op(TfdCall *call, int32_t index)
     const RtHostOp *h = &inv->fn->ops[index];
     const RtExecutor *executor = inv->executor;
     if (executor == &executor->run->main)
-        note_way(executor->run, h, index);
+        note_operation(executor->run, h, index);
     if (executor->replica < 0 || !executor->run->enqueues || h->only_enqueues ||
         !executor->device->ops->program->call)
         return run_op(inv, h);

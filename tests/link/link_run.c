@@ -132,7 +132,7 @@ reduce(RtColl *c, RtCollInstance *s, int rank, int count)
 }
 
 static void
-reduce_all(RtCarrier *carrier, int rank, int size, int way)
+reduce_all(RtCarrier *carrier, int rank, int size, int algorithm)
 {
     RtDeviceConfig config = {.name = "cpu:0",
                              .num_threads = 1,
@@ -159,8 +159,8 @@ reduce_all(RtCarrier *carrier, int rank, int size, int way)
     check(rt_coll_open(&comm, &c));
     check(c->ops->all_reduce_new(c, REDUCE_SUM, (RtCollConfig){0}, 1, &operand,
                                  &s));
-    if (way < NUM_MESSAGE_WAYS)
-        rt_messages_force(c, (RtMessageWay)way);
+    if (algorithm < NUM_MESSAGES_ALGORITHMS)
+        rt_messages_force(c, (RtMessagesAlgorithm)algorithm);
     check(c->ops->connect(c));
     for (int count = 1; count <= MOST; count *= 8)
         reduce(c, s, rank, count);
@@ -226,8 +226,8 @@ be(const char *name, const uint8_t *key, RtExchange *x)
         .name = name, .interface = "127.0.0.1", .key = key, .timeout = 30};
     x->data = x;
     check(rt_link_join(&options, x, &c));
-    for (int way = 0; way <= NUM_MESSAGE_WAYS; way++)
-        reduce_all(c, x->rank, x->size, way);
+    for (int algorithm = 0; algorithm <= NUM_MESSAGES_ALGORITHMS; algorithm++)
+        reduce_all(c, x->rank, x->size, algorithm);
     use_group(c, x->rank, x->size);
     RtLinkSpeed s = rt_carrier_speed(c);
     if (x->rank == 0)

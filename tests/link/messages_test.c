@@ -109,10 +109,10 @@ close_job(Job *job)
 }
 
 static void
-force(const Job *job, int way)
+force(const Job *job, int algorithm)
 {
-    for (int p = 0; p < job->size && way < NUM_MESSAGE_WAYS; p++)
-        rt_messages_force(job->colls[p], (RtMessageWay)way);
+    for (int p = 0; p < job->size && algorithm < NUM_MESSAGES_ALGORITHMS; p++)
+        rt_messages_force(job->colls[p], (RtMessagesAlgorithm)algorithm);
 }
 
 /* ---- all_reduce -----------------------------------------------------------
@@ -349,7 +349,7 @@ check_and_free_blocks(Gathering *g)
 
 /* Two all_reduces and an all_gather in flight together, several times. */
 static void
-run_random_job(int size, int each, int devices, int way, int most)
+run_random_job(int size, int each, int devices, int algorithm, int most)
 {
     enum { CALLS = 2 };
     Job job;
@@ -361,7 +361,7 @@ run_random_job(int size, int each, int devices, int way, int most)
     make_reduction(&one);
     make_gathering(&gather);
     make_reduction(&two);
-    force(&job, way);
+    force(&job, algorithm);
     connect_job(&job);
     for (int call = 0; call < CALLS; call++) {
         random_counts(&one);
@@ -392,8 +392,23 @@ any_shape_has_the_bits_of_one_process(void **state)
         int size = 1 + below(8), devices = 1 + below(2);
         int each = devices * (1 + below(i % 3 ? 2 : 4));
         int most = below(12) ? 3000 : 60000;
-        run_random_job(size, each, devices, below(NUM_MESSAGE_WAYS + 1), most);
+        run_random_job(size, each, devices, below(NUM_MESSAGES_ALGORITHMS + 1),
+                       most);
     }
+}
+
+/* The first call of its job, by one algorithm. */
+static void
+reduce_once(Reduction *r, int algorithm)
+{
+    make_reduction(r);
+    force(r->job, algorithm);
+    connect_job(r->job);
+    make_operands(r);
+    start_all(r);
+    wait_for_all(r->job, r->instances);
+    check_all(r);
+    free_operands(r);
 }
 
 /* More pieces than slots. */
@@ -401,7 +416,7 @@ static void
 long_operands_go_in_pieces(void **state)
 {
     (void)state;
-    for (int way = 0; way < NUM_MESSAGE_WAYS; way++) {
+    for (int algorithm = 0; algorithm < NUM_MESSAGES_ALGORITHMS; algorithm++) {
         Job job;
         open_job(&job, 2, 2, 1, 60.0);
         Reduction r = {.job = &job, .how = REDUCE_SUM, .num = 2};
@@ -409,21 +424,14 @@ long_operands_go_in_pieces(void **state)
         r.operands[1] = (RtReduceOperand){DT_f16, -1, 70000};
         r.counts[0] = 1500000;
         r.counts[1] = 70000;
-        make_reduction(&r);
-        force(&job, way);
-        connect_job(&job);
-        make_operands(&r);
-        start_all(&r);
-        wait_for_all(&job, r.instances);
-        check_all(&r);
-        free_operands(&r);
+        reduce_once(&r, algorithm);
         close_job(&job);
     }
 }
 
 /* The busiest process's messages of an all_reduce of so many f32. */
 static MemoryCount
-busiest(int size, int count, int way)
+busiest(int size, int count, int algorithm)
 {
     Job job;
     MemoryCount most = {0};
@@ -431,14 +439,7 @@ busiest(int size, int count, int way)
     Reduction r = {.job = &job, .how = REDUCE_SUM, .num = 1};
     r.operands[0] = (RtReduceOperand){DT_f32, -1, count};
     r.counts[0] = count;
-    make_reduction(&r);
-    force(&job, way);
-    connect_job(&job);
-    make_operands(&r);
-    start_all(&r);
-    wait_for_all(&job, r.instances);
-    check_all(&r);
-    free_operands(&r);
+    reduce_once(&r, algorithm);
     for (int p = 0; p < size; p++) {
         MemoryCount c = memory_net_count(job.net, p);
         most.messages = c.messages > most.messages ? c.messages : most.messages;
@@ -465,7 +466,7 @@ messages_grow_with_the_logarithm(void **state)
     for (int i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++) {
         int size = sizes[i], count = 64 * size;
         uint64_t all = 4 * (uint64_t)count;
-        MemoryCount little = busiest(size, 16, NUM_MESSAGE_WAYS);
+        MemoryCount little = busiest(size, 16, NUM_MESSAGES_ALGORITHMS);
         assert_true(little.messages <= log2_up(size));
         MemoryCount much = busiest(size, count, MESSAGES_EXCHANGE);
         assert_int_equal(much.messages, 2 * (size - 1));
@@ -649,8 +650,8 @@ a_silent_process_is_named(void **state)
         "rank 0 gets no messages of rank 1 over memory; is there "
         "a firewall between them?");
     rt_carrier_stop(job.carriers[0]);
-    assert_status_says(rt_carrier_measure(job.carriers[0], 5.0),
-                       STATUS_STOPPED, "the exchange of messages was stopped");
+    assert_status_says(rt_carrier_measure(job.carriers[0], 5.0), STATUS_STOPPED,
+                       "the exchange of messages was stopped");
     close_job(&job);
 }
 

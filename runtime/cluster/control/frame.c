@@ -302,15 +302,15 @@ rt_frame_linked(RtFrame *f, RtLinked *linked)
 }
 
 void
-rt_frame_beat(RtFrame *f, RtBeat *beat)
+rt_frame_heartbeat(RtFrame *f, RtHeartbeat *heartbeat)
 {
-    rt_frame_i64(f, &beat->step);
-    rt_frame_i64(f, &beat->call);
-    rt_frame_i64(f, &beat->wait_call);
-    rt_frame_i32(f, &beat->site);
-    rt_frame_i32(f, &beat->wait_site);
-    rt_frame_i32(f, &beat->state);
-    rt_frame_f64(f, &beat->waited);
+    rt_frame_i64(f, &heartbeat->step);
+    rt_frame_i64(f, &heartbeat->call);
+    rt_frame_i64(f, &heartbeat->wait_call);
+    rt_frame_i32(f, &heartbeat->site);
+    rt_frame_i32(f, &heartbeat->wait_site);
+    rt_frame_i32(f, &heartbeat->state);
+    rt_frame_f64(f, &heartbeat->waited);
 }
 
 void

@@ -110,7 +110,7 @@ typedef struct RtLinked {
 void rt_frame_linked(RtFrame *f, RtLinked *linked);
 
 /* Where a process is: of its places the one that is furthest behind. */
-typedef struct RtBeat {
+typedef struct RtHeartbeat {
     int64_t step;
     int64_t call;      /* calls that it has begun */
     int64_t wait_call; /* the one it waits in */
@@ -118,9 +118,9 @@ typedef struct RtBeat {
     int32_t wait_site;
     int32_t state; /* of RtJobState */
     double waited; /* seconds, in all calls so far */
-} RtBeat;
+} RtHeartbeat;
 
-void rt_frame_beat(RtFrame *f, RtBeat *beat);
+void rt_frame_heartbeat(RtFrame *f, RtHeartbeat *heartbeat);
 
 typedef struct RtExchangePart {
     const char *name;

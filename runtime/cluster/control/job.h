@@ -4,8 +4,8 @@
  * A job is all processes that run one plan together.  Each of them is a
  * *member*: a thread of it keeps a connection to the job's *control server*,
  * which is the parent under tfd-run -n and a thread of rank 0 else.  The member
- * tells where its process is (beats), and hears when the job has to end; the
- * server finds out who is dead, silent or not coming.
+ * tells where its process is (heartbeats), and hears when the job has to end;
+ * the server finds out who is dead, silent or not coming.
  */
 #ifndef TFD_RUNTIME_CLUSTER_CONTROL_JOB_H
 #define TFD_RUNTIME_CLUSTER_CONTROL_JOB_H
@@ -40,7 +40,7 @@ typedef struct RtJobOptions {
     const uint8_t *key;
     const char *diagnose; /* the folder for the last collectives; NULL: none */
     atomic_bool *dump;    /* set (SIGUSR2): write them now; may be NULL */
-    double silence;       /* seconds without a beat that end the job; 0: 5 */
+    double silence; /* seconds without a heartbeat that end the job; 0: 5 */
 } RtJobOptions;
 
 /* What has to be equal in all processes (identity.def). */

@@ -43,7 +43,7 @@ typedef struct RtPositions {
 
 void rt_positions_open(RtPositions *p, Arena *a, int num_places, int num_sites);
 /* The place that is furthest behind. */
-void rt_positions_read(RtPositions *p, RtBeat *out);
+void rt_positions_read(RtPositions *p, RtHeartbeat *out);
 /* Writes the last calls to FOLDER/rank-N.txt; reason is its first line. */
 Status rt_positions_dump(RtPositions *p, const char *folder, int rank,
                          const char *host, const RtJobSite *sites,
@@ -93,7 +93,7 @@ typedef struct RtMember {
     RtConnection *server; /* NULL: none has answered */
     RtServer *own_server; /* NULL: it is elsewhere */
     RtLinkTest *links;
-    double began, looked, said, resolved, heard, beat, tested;
+    double began, looked, said, resolved, heard, heartbeat, tested;
     bool dumped;
     int bell; /* an event descriptor: to the thread */
     pthread_t thread;

@@ -3,8 +3,8 @@
  *
  * It seeks the control server at all its addresses at once, keeps the first
  * connection on which it is heard, and then tells ten times a second where the
- * process is.  A server that is gone or silent ends the process as a verdict of
- * the server does.
+ * process is.  A server that is gone or silent ends the process as the
+ * server does where it finds a failure.
  */
 #include <netdb.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum {
     MOST_ITEMS = 2 * RT_MOST_CONNECTIONS + 80
 };
 
-static const double beat_every = 0.1;
+static const double heartbeat_every = 0.1;
 static const double resolve_every = 1;
 
 void
@@ -106,14 +106,14 @@ send_hello(RtMember *m, void *socket)
 }
 
 static void
-send_beat(RtMember *m)
+send_heartbeat(RtMember *m)
 {
     uint8_t bytes[128];
-    RtBeat beat;
-    rt_positions_read(&m->positions, &beat);
-    RtFrame f =
-        rt_frame_in(bytes, sizeof bytes, RT_FRAME_BEAT, m->options.attempt, 0);
-    rt_frame_beat(&f, &beat);
+    RtHeartbeat heartbeat;
+    rt_positions_read(&m->positions, &heartbeat);
+    RtFrame f = rt_frame_in(bytes, sizeof bytes, RT_FRAME_HEARTBEAT,
+                            m->options.attempt, 0);
+    rt_frame_heartbeat(&f, &heartbeat);
     send_frame(m, m->server->socket, &f);
 }
 
@@ -145,7 +145,7 @@ send_wanted(RtMember *m)
     if (m->end_wanted && !m->end_sent) {
         RtFrame f = rt_frame_new(a, RT_FRAME_END, m->options.attempt, 0);
         rt_frame_end(&f, &m->end);
-        send_beat(m);
+        send_heartbeat(m);
         send_frame(m, m->server->socket, &f);
         m->end_sent = true;
     }
@@ -460,8 +460,8 @@ read_messages(RtMember *m, RtConnection *c)
 
 /* ---- a turn ------------------------------------------------------------- */
 
-/* A server that beats five times a second, and is not heard: this process may
- * have been stopped meanwhile, which does not count. */
+/* A server that sends five heartbeats a second, and is not heard: this process
+ * may have been stopped meanwhile, which does not count. */
 static void
 look_for_silence(RtMember *m, double now)
 {
@@ -529,9 +529,9 @@ turn(RtMember *m, double now)
     if (!m->server || phase_of(m) == MEMBER_DONE)
         return;
     send_wanted(m);
-    if (now - m->beat >= beat_every) {
-        m->beat = now;
-        send_beat(m);
+    if (now - m->heartbeat >= heartbeat_every) {
+        m->heartbeat = now;
+        send_heartbeat(m);
     }
     look_for_silence(m, now);
     look_at_dumps(m);

@@ -154,16 +154,16 @@ is_late(RtPositions *p, const Seen *first)
 }
 
 void
-rt_positions_read(RtPositions *p, RtBeat *out)
+rt_positions_read(RtPositions *p, RtHeartbeat *out)
 {
     Seen s = read_place(&p->places[0]);
-    *out = (RtBeat){.step = LOAD(p->step),
-                    .call = s.call,
-                    .wait_call = s.wait_call,
-                    .site = s.site,
-                    .wait_site = s.wait_site,
-                    .state = LOAD(p->state),
-                    .waited = s.waited};
+    *out = (RtHeartbeat){.step = LOAD(p->step),
+                         .call = s.call,
+                         .wait_call = s.wait_call,
+                         .site = s.site,
+                         .wait_site = s.wait_site,
+                         .state = LOAD(p->state),
+                         .waited = s.waited};
     if (!s.waits || s.wait_site < 0)
         return;
     if (is_late(p, &s)) {

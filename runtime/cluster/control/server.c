@@ -33,7 +33,7 @@ struct RtServer {
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock; /* of all below */
-    RtRoster *roster;
+    RtMembership *membership;
     bool closing, told;
 };
 
@@ -58,11 +58,11 @@ say(void *data, RtSay kind, const char *line, const char *lines)
 }
 
 static void
-condemn(void *data, int rank)
+evict(void *data, int rank)
 {
     RtServer *s = data;
-    if (s->config.condemn)
-        s->config.condemn(s->config.data, rank);
+    if (s->config.evict)
+        s->config.evict(s->config.data, rank);
 }
 
 void
@@ -85,7 +85,7 @@ read_events(RtServer *s)
     int32_t fd;
     while (rt_zmq_next_event(s->zmq, s->monitor, &event, &fd))
         if (event == ZMQ_EVENT_DISCONNECTED)
-            rt_roster_closed(s->roster, fd, rt_seconds());
+            rt_membership_closed(s->membership, fd, rt_seconds());
 }
 
 /* Two parts are a message; strangers may send any number. */
@@ -131,7 +131,8 @@ read_messages(RtServer *s)
             const void *bytes = z->zmq_msg_data(&body);
             size_t n = z->zmq_msg_size(&body);
             read_events(s);
-            rt_roster_receive(s->roster, &from, fd, bytes, n, rt_seconds());
+            rt_membership_receive(s->membership, &from, fd, bytes, n,
+                                  rt_seconds());
         }
         z->zmq_msg_close(&body);
         if (!got)
@@ -147,8 +148,8 @@ turn(RtServer *s)
         rt_zmq_answer_zap(s->zmq, s->zap, &s->keys);
     read_messages(s);
     read_events(s);
-    rt_roster_tick(s->roster, rt_seconds());
-    if (!s->told && rt_roster_has_ended(s->roster, &exit_status)) {
+    rt_membership_tick(s->membership, rt_seconds());
+    if (!s->told && rt_membership_has_ended(s->membership, &exit_status)) {
         uint64_t one = 1;
         s->told = write(s->over, &one, sizeof one) == sizeof one;
     }
@@ -223,12 +224,12 @@ start(RtServer *s)
     TRY(rt_zmq_keys(s->zmq, c->key, &s->keys));
     TRY(open_bells(s));
     TRY(open_sockets(s));
-    RtRosterConfig roster = {.id = c->id,
-                             .size = c->size,
-                             .attempt = c->attempt,
-                             .silence = c->silence,
-                             .out = {s, send_frame, say, condemn}};
-    s->roster = rt_roster_new(s->arena, &roster, rt_seconds());
+    RtMembershipConfig membership = {.id = c->id,
+                                     .size = c->size,
+                                     .attempt = c->attempt,
+                                     .silence = c->silence,
+                                     .out = {s, send_frame, say, evict}};
+    s->membership = rt_membership_new(s->arena, &membership, rt_seconds());
     TRY(thread_start(&s->thread, serve, s, "the control server"));
     s->has_thread = true;
     return OK;
@@ -305,7 +306,7 @@ void
 rt_server_lost(RtServer *s, int rank, const char *how, int exit_status)
 {
     pthread_mutex_lock(&s->lock);
-    rt_roster_lost(s->roster, rank, how, exit_status, rt_seconds());
+    rt_membership_lost(s->membership, rank, how, exit_status, rt_seconds());
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -313,7 +314,7 @@ bool
 rt_server_is_stopped(RtServer *s)
 {
     pthread_mutex_lock(&s->lock);
-    bool stopped = rt_roster_is_stopped(s->roster);
+    bool stopped = rt_membership_is_stopped(s->membership);
     pthread_mutex_unlock(&s->lock);
     return stopped;
 }
@@ -322,7 +323,7 @@ bool
 rt_server_has_ended(RtServer *s, int *exit_status)
 {
     pthread_mutex_lock(&s->lock);
-    bool ended = rt_roster_has_ended(s->roster, exit_status);
+    bool ended = rt_membership_has_ended(s->membership, exit_status);
     pthread_mutex_unlock(&s->lock);
     return ended;
 }

@@ -1,13 +1,13 @@
 /*
  * server.h - the control server of a job
  *
- * A thread that has a roster, and sockets for it.  It is opened by the parent
- * under tfd-run -n, and by rank 0's process else.
+ * A thread that has the membership, and sockets for it.  It is opened by the
+ * parent under tfd-run -n, and by rank 0's process else.
  */
 #ifndef TFD_RUNTIME_CLUSTER_CONTROL_SERVER_H
 #define TFD_RUNTIME_CLUSTER_CONTROL_SERVER_H
 
-#include "runtime/cluster/control/roster.h"
+#include "runtime/cluster/control/membership.h"
 
 typedef struct RtServerConfig {
     const char *id; /* of the job */
@@ -18,7 +18,7 @@ typedef struct RtServerConfig {
     const char *address; /* to listen on: 127.0.0.1:0, *:17000 */
     void *data;          /* of these, which are called by its thread: */
     void (*say)(void *data, RtSay say, const char *line, const char *lines);
-    void (*condemn)(void *data, int rank); /* as RtRosterOut */
+    void (*evict)(void *data, int rank); /* as RtRosterOut */
 } RtServerConfig;
 
 typedef struct RtServer RtServer;
@@ -26,7 +26,7 @@ typedef struct RtServer RtServer;
 /* Listens, and begins to serve. */
 Status rt_server_open(const RtServerConfig *config, RtServer **out) MUST_USE;
 int rt_server_port(const RtServer *s);
-/* As of the roster; any thread. */
+/* As of the membership; any thread. */
 void rt_server_lost(RtServer *s, int rank, const char *how, int exit_status);
 /* Whether the job was stopped; whether it is over, and how. */
 bool rt_server_is_stopped(RtServer *s);

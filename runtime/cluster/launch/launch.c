@@ -75,7 +75,7 @@ make_key(Launch *l)
 
 /* The server's thread, under its lock. */
 static void
-condemn(void *data, int rank)
+evict(void *data, int rank)
 {
     Launch *l = data;
     pid_t pid = l->children[rank].pid;
@@ -94,7 +94,7 @@ open_server(Launch *l)
                              .address = "127.0.0.1:*",
                              .data = l,
                              .say = rt_server_print,
-                             .condemn = condemn};
+                             .evict = evict};
     return rt_server_open(&config, &l->server);
 }
 

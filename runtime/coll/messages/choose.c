@@ -1,5 +1,5 @@
 /*
- * choose.c - the way that takes the least time
+ * choose.c - the algorithm that takes the least time
  *
  * A model of two numbers, which were measured between neighbours and are the
  * same in all processes: the latency of a message and the rate of bytes.
@@ -18,14 +18,14 @@ rounds_of(int size)
 }
 
 static double
-seconds(const MsgInstance *s, RtMessageWay way, double bytes)
+seconds(const MsgInstance *s, RtMessagesAlgorithm algorithm, double bytes)
 {
     const MsgComm *comm = s->comm;
     double latency = comm->speed.latency, size = comm->size;
     double rate = comm->speed.rate, slices = bytes * (size - 1) / size;
     double nodes = s->nodes->num, most = s->nodes->most;
     double rounds = rounds_of(comm->size);
-    switch (way) {
+    switch (algorithm) {
     case MESSAGES_GATHER:
         return rounds * latency + (nodes - nodes / size) * bytes / rate;
     case MESSAGES_EXCHANGE:
@@ -34,34 +34,34 @@ seconds(const MsgInstance *s, RtMessageWay way, double bytes)
         return 2 * rounds * latency + 2 * slices / rate;
     case MESSAGES_DOUBLING:
         return rounds * (latency + bytes / rate);
-    case NUM_MESSAGE_WAYS:
+    case NUM_MESSAGES_ALGORITHMS:
         break;
     }
-    UNREACHABLE("a way of number %d", way);
+    UNREACHABLE("an algorithm of number %d", algorithm);
 }
 
 static bool
-can_go(const MsgInstance *s, RtMessageWay way, size_t bytes)
+can_go(const MsgInstance *s, RtMessagesAlgorithm algorithm, size_t bytes)
 {
-    const MsgWay *w = &rt_msg_ways[way];
-    if (way == MESSAGES_GATHER && bytes > MSG_GATHER_BYTES)
+    const MsgAlgorithm *w = &rt_msg_algorithms[algorithm];
+    if (algorithm == MESSAGES_GATHER && bytes > MSG_GATHER_BYTES)
         return false;
     return !w->can || w->can(s);
 }
 
-const MsgWay *
+const MsgAlgorithm *
 rt_msg_choose(const MsgInstance *s, size_t bytes)
 {
     int forced = s->comm->forced, best = MESSAGES_EXCHANGE;
     if (forced >= 0)
-        return &rt_msg_ways[rt_msg_ways[forced].can &&
-                                    !rt_msg_ways[forced].can(s)
-                                ? MESSAGES_EXCHANGE
-                                : forced];
-    for (int way = 0; way < NUM_MESSAGE_WAYS; way++)
-        if (can_go(s, (RtMessageWay)way, bytes) &&
-            seconds(s, (RtMessageWay)way, (double)bytes) <
-                seconds(s, (RtMessageWay)best, (double)bytes))
-            best = way;
-    return &rt_msg_ways[best];
+        return &rt_msg_algorithms[rt_msg_algorithms[forced].can &&
+                                          !rt_msg_algorithms[forced].can(s)
+                                      ? MESSAGES_EXCHANGE
+                                      : forced];
+    for (int algorithm = 0; algorithm < NUM_MESSAGES_ALGORITHMS; algorithm++)
+        if (can_go(s, (RtMessagesAlgorithm)algorithm, bytes) &&
+            seconds(s, (RtMessagesAlgorithm)algorithm, (double)bytes) <
+                seconds(s, (RtMessagesAlgorithm)best, (double)bytes))
+            best = algorithm;
+    return &rt_msg_algorithms[best];
 }

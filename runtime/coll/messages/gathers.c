@@ -171,4 +171,4 @@ begin_round(MsgPiece *p)
     return gather_blocks(p, k - s->sized);
 }
 
-const MsgWay rt_msg_gathering = {"all_gather", NULL, begin_round};
+const MsgAlgorithm rt_msg_gathering = {"all_gather", NULL, begin_round};

@@ -267,9 +267,9 @@ messages_connect(RtColl *c)
 }
 
 void
-rt_messages_force(RtColl *c, RtMessageWay way)
+rt_messages_force(RtColl *c, RtMessagesAlgorithm algorithm)
 {
-    comm_of(c)->forced = (int)way;
+    comm_of(c)->forced = (int)algorithm;
 }
 
 /* ---- the communicator -----------------------------------------------------

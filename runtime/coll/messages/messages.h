@@ -6,8 +6,8 @@
 
 #include "runtime/coll/coll.h"
 
-/* The ways to do an all_reduce, for P processes and D bytes of one. */
-typedef enum RtMessageWay {
+/* The algorithms of an all_reduce, for P processes and D bytes of one. */
+typedef enum RtMessagesAlgorithm {
     MESSAGES_GATHER,   /* everybody's nodes to all, in log P messages of up to
                           P D / 2 */
     MESSAGES_EXCHANGE, /* a slice to each, which combines it and sends the
@@ -15,11 +15,11 @@ typedef enum RtMessageWay {
     MESSAGES_HALVING,  /* 2 log P messages of D / 2, D / 4, ...; needs 2^k
                           processes of 2^m replicas, as does the next */
     MESSAGES_DOUBLING, /* log P messages of D */
-    NUM_MESSAGE_WAYS
-} RtMessageWay;
+    NUM_MESSAGES_ALGORITHMS
+} RtMessagesAlgorithm;
 
-/* All calls from now on go this way, if they can: for tests and measurements.
+/* All calls from now on use it, if they can: for tests and measurements.
  * All processes, before the first start. */
-void rt_messages_force(RtColl *c, RtMessageWay way);
+void rt_messages_force(RtColl *c, RtMessagesAlgorithm algorithm);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * messages_impl.h - collectives as messages between processes
  *
- * messages.c announces calls to the carrier, pieces.c divides them, ways.c and
- * gathers.c are what is sent, and choose.c which of it.  All but the first is
- * called by the carrier's thread.
+ * messages.c announces calls to the carrier, pieces.c divides them,
+ * algorithms.c and gathers.c are what is sent, and choose.c which of it.  All
+ * but the first is called by the carrier's thread.
  */
 #ifndef TFD_RUNTIME_COLL_MESSAGES_MESSAGES_IMPL_H
 #define TFD_RUNTIME_COLL_MESSAGES_MESSAGES_IMPL_H
@@ -28,16 +28,17 @@ typedef struct MsgComm MsgComm;
 typedef struct MsgPiece MsgPiece;
 typedef struct RtCollInstance MsgInstance;
 
-/* A way to do a piece: rounds of messages, between which a process combines. */
-typedef struct MsgWay {
+/* An algorithm of a piece: rounds of messages, between which a process
+ * combines. */
+typedef struct MsgAlgorithm {
     const char *name;
     bool (*can)(const MsgInstance *s); /* NULL: always */
     /* Begins the piece's next round; false: there is none. */
     bool (*begin_round)(MsgPiece *p);
-} MsgWay;
+} MsgAlgorithm;
 
-extern const MsgWay rt_msg_ways[NUM_MESSAGE_WAYS];
-extern const MsgWay rt_msg_gathering; /* of an all_gather */
+extern const MsgAlgorithm rt_msg_algorithms[NUM_MESSAGES_ALGORITHMS];
+extern const MsgAlgorithm rt_msg_gathering; /* of an all_gather */
 
 /* One replica's operands and results of an instance. */
 typedef struct MsgPart {
@@ -65,7 +66,7 @@ struct RtCollInstance {
     bool sends_operand;    /* from where it is */
     int64_t *counts;
     RtLayout layout;
-    const MsgWay *way;
+    const MsgAlgorithm *algorithm;
     int64_t piece_steps, next_step;
     int pieces; /* in flight */
 
@@ -83,7 +84,7 @@ struct MsgPiece {
     int slot;
     MsgInstance *instance; /* NULL: free */
     RtSteps steps;
-    const MsgWay *way;
+    const MsgAlgorithm *algorithm;
     int round;
     int pending; /* transfers */
     int num_transfers;
@@ -103,7 +104,7 @@ struct MsgComm {
     int rank, size;
     int each; /* replicas of a device */
     RtLinkSpeed speed;
-    int forced; /* way; -1: by speed */
+    int forced; /* algorithm; -1: by speed */
     MsgInstance *instances;
     atomic_bool stopped;
     RtCarrierListener listener;
@@ -133,6 +134,6 @@ void rt_msg_alloc(MsgComm *comm);
 /* ---- choose.c ------------------------------------------------------------ */
 
 /* Of a call with so many bytes of a node. */
-const MsgWay *rt_msg_choose(const MsgInstance *s, size_t bytes);
+const MsgAlgorithm *rt_msg_choose(const MsgInstance *s, size_t bytes);
 
 #endif

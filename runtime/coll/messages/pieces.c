@@ -70,12 +70,12 @@ widest(const MsgInstance *s)
 }
 
 static int64_t
-steps_of_piece(const MsgInstance *s, const MsgWay *way)
+steps_of_piece(const MsgInstance *s, const MsgAlgorithm *algorithm)
 {
     size_t bytes = (size_t)s->comm->size * MSG_PIECE_BYTES;
     if (bytes > MSG_MOST_PIECE_BYTES)
         bytes = MSG_MOST_PIECE_BYTES;
-    if (way == &rt_msg_ways[MESSAGES_GATHER])
+    if (algorithm == &rt_msg_algorithms[MESSAGES_GATHER])
         bytes = MSG_GATHER_BYTES;
     return (int64_t)(bytes / (COLL_SLICE_STEP * widest(s)));
 }
@@ -86,7 +86,7 @@ begin_call(MsgInstance *s)
     s->is_begun = true;
     s->next_step = 0;
     if (s->gathers) {
-        s->way = &rt_msg_gathering;
+        s->algorithm = &rt_msg_gathering;
         s->piece_steps = 1;
         return;
     }
@@ -95,8 +95,8 @@ begin_call(MsgInstance *s)
         assert(s->counts[i] <= s->operands[i].most);
     }
     rt_layout_set(&s->layout, s->counts);
-    s->way = rt_msg_choose(s, s->layout.bytes[FORM_NODE]);
-    s->piece_steps = steps_of_piece(s, s->way);
+    s->algorithm = rt_msg_choose(s, s->layout.bytes[FORM_NODE]);
+    s->piece_steps = steps_of_piece(s, s->algorithm);
 }
 
 /* Replicas may announce the next one at once. */
@@ -128,7 +128,7 @@ advance(MsgPiece *p)
 {
     while (p->pending == 0) {
         p->num_transfers = 0;
-        if (!p->way->begin_round(p)) {
+        if (!p->algorithm->begin_round(p)) {
             end_piece(p);
             return;
         }
@@ -140,7 +140,7 @@ begin_piece(MsgPiece *p, MsgInstance *s)
 {
     int64_t end = s->next_step + s->piece_steps;
     p->instance = s;
-    p->way = s->way;
+    p->algorithm = s->algorithm;
     p->round = 0;
     p->steps = (RtSteps){s->next_step, end < end_of(s) ? end : end_of(s)};
     s->next_step = p->steps.end;
@@ -274,8 +274,10 @@ static void
 count_instance(MsgComm *comm, const MsgInstance *s)
 {
     size_t step = COLL_SLICE_STEP * widest(s), num = (size_t)s->nodes->num;
-    size_t piece = (size_t)steps_of_piece(s, &rt_msg_ways[MESSAGES_HALVING]);
-    size_t whole = (size_t)steps_of_piece(s, &rt_msg_ways[MESSAGES_GATHER]);
+    size_t piece =
+        (size_t)steps_of_piece(s, &rt_msg_algorithms[MESSAGES_HALVING]);
+    size_t whole =
+        (size_t)steps_of_piece(s, &rt_msg_algorithms[MESSAGES_GATHER]);
     size_t all = 0;
     for (int i = 0; i < s->num; i++)
         all += ((size_t)s->operands[i].most + COLL_SLICE_STEP - 1) /

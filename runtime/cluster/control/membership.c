@@ -1,32 +1,32 @@
 /*
- * roster.c - who belongs to a job: from the first hello to the last end
+ * membership.c - who belongs to a job: from the first hello to the last end
  */
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/message.h"
-#include "runtime/cluster/control/roster_impl.h"
+#include "runtime/cluster/control/membership_impl.h"
 
 enum { MISSING_EVERY = 5 };
 
-static const double pulse_every = 0.2;
+static const double server_heartbeat_every = 0.2;
 static const double grace = 0.25;  /* for others that fail at the same time */
 static const double patience = 10; /* for runs that were told to end */
 
-RtRoster *
-rt_roster_new(Arena *a, const RtRosterConfig *config, double now)
+RtMembership *
+rt_membership_new(Arena *a, const RtMembershipConfig *config, double now)
 {
-    RtRoster *r = NEW(a, RtRoster);
+    RtMembership *r = NEW(a, RtMembership);
     r->arena = a;
     r->config = *config;
     r->config.id = arena_strdup(a, config->id ? config->id : "");
     if (r->config.silence <= 0)
         r->config.silence = RT_JOB_SILENCE;
-    r->seats = NEW_ARRAY(a, RtSeat, (size_t)config->size);
+    r->members = NEW_ARRAY(a, RtMemberState, (size_t)config->size);
     for (int i = 0; i < config->size; i++) {
-        r->seats[i].fd = -1;
-        r->seats[i].beat.site = r->seats[i].beat.wait_site = -1;
+        r->members[i].fd = -1;
+        r->members[i].heartbeat.site = r->members[i].heartbeat.wait_site = -1;
     }
-    r->began = r->looked = r->missing_said = r->pulsed = now;
+    r->began = r->looked = r->missing_said = r->heartbeat_sent = now;
     r->awaited_rank = -1;
     r->speaker = -1;
     r->reason = r->notes = "";
@@ -36,17 +36,17 @@ rt_roster_new(Arena *a, const RtRosterConfig *config, double now)
 /* ---- names -------------------------------------------------------------- */
 
 const char *
-rt_roster_name(const RtRoster *r, Arena *a, int rank)
+rt_membership_name(const RtMembership *r, Arena *a, int rank)
 {
-    const RtSeat *seat = &r->seats[rank];
-    if (!seat->present)
+    const RtMemberState *member = &r->members[rank];
+    if (!member->present)
         return arena_printf(a, "rank %d", rank);
-    return arena_printf(a, "rank %d (%s, pid %lld)", rank, seat->hello.host,
-                        (long long)seat->hello.pid);
+    return arena_printf(a, "rank %d (%s, pid %lld)", rank, member->hello.host,
+                        (long long)member->hello.pid);
 }
 
 const char *
-rt_roster_ranks(const RtRoster *r, Arena *a, const bool *which)
+rt_membership_ranks(const RtMembership *r, Arena *a, const bool *which)
 {
     Str s = str_new(a);
     int count = 0, size = r->config.size;
@@ -66,39 +66,41 @@ rt_roster_ranks(const RtRoster *r, Arena *a, const bool *which)
 }
 
 double
-rt_roster_timeout(const RtRoster *r)
+rt_membership_timeout(const RtMembership *r)
 {
     double most = 0;
     for (int i = 0; i < r->config.size; i++)
-        if (r->seats[i].present && r->seats[i].hello.timeout > most)
-            most = r->seats[i].hello.timeout;
+        if (r->members[i].present && r->members[i].hello.timeout > most)
+            most = r->members[i].hello.timeout;
     return most > 0 ? most : RT_JOB_TIMEOUT;
 }
 
 /* ---- sending ------------------------------------------------------------ */
 
 static void
-send_to(RtRoster *r, const RtRoute *to, const RtFrame *f)
+send_to(RtMembership *r, const RtRoute *to, const RtFrame *f)
 {
     r->config.out.send(r->config.out.data, to, f);
 }
 
 void
-rt_roster_send(RtRoster *r, const RtSeat *seat, const RtFrame *f)
+rt_membership_send(RtMembership *r, const RtMemberState *member,
+                   const RtFrame *f)
 {
-    if (seat->present && !seat->gone)
-        send_to(r, &seat->route, f);
+    if (member->present && !member->gone)
+        send_to(r, &member->route, f);
 }
 
 void
-rt_roster_send_all(RtRoster *r, const RtFrame *f)
+rt_membership_send_all(RtMembership *r, const RtFrame *f)
 {
     for (int i = 0; i < r->config.size; i++)
-        rt_roster_send(r, &r->seats[i], f);
+        rt_membership_send(r, &r->members[i], f);
 }
 
 static void
-send_simple(RtRoster *r, const RtRoute *to, RtFrameType type, uint64_t number)
+send_simple(RtMembership *r, const RtRoute *to, RtFrameType type,
+            uint64_t number)
 {
     uint8_t bytes[16];
     RtFrame f =
@@ -107,15 +109,15 @@ send_simple(RtRoster *r, const RtRoute *to, RtFrameType type, uint64_t number)
 }
 
 static void
-send_simple_to_all(RtRoster *r, RtFrameType type)
+send_simple_to_all(RtMembership *r, RtFrameType type)
 {
     uint8_t bytes[16];
     RtFrame f = rt_frame_in(bytes, sizeof bytes, type, r->config.attempt, 0);
-    rt_roster_send_all(r, &f);
+    rt_membership_send_all(r, &f);
 }
 
 static void
-send_end(RtRoster *r, const RtRoute *to, RtFrameType type)
+send_end(RtMembership *r, const RtRoute *to, RtFrameType type)
 {
     Arena *a = arena_new(NULL, "the end of a job");
     RtFrame f = rt_frame_new(a, type, r->config.attempt, 0);
@@ -131,15 +133,16 @@ send_end(RtRoster *r, const RtRoute *to, RtFrameType type)
 /* ---- the end ------------------------------------------------------------ */
 
 static void
-tell_end(RtRoster *r, const RtSeat *seat)
+tell_end(RtMembership *r, const RtMemberState *member)
 {
-    if (seat->present && !seat->gone)
-        send_end(r, &seat->route, seat->ended ? RT_FRAME_BYE : RT_FRAME_STOP);
+    if (member->present && !member->gone)
+        send_end(r, &member->route,
+                 member->ended ? RT_FRAME_BYE : RT_FRAME_STOP);
 }
 
 void
-rt_roster_stop(RtRoster *r, int exit_status, int speaker, const char *reason,
-               const char *notes)
+rt_membership_stop(RtMembership *r, int exit_status, int speaker,
+                   const char *reason, const char *notes)
 {
     if (r->phase >= PHASE_STOPPED)
         return;
@@ -150,19 +153,19 @@ rt_roster_stop(RtRoster *r, int exit_status, int speaker, const char *reason,
     r->reason = arena_strdup(r->arena, reason);
     r->notes = arena_strdup(r->arena, notes);
     for (int i = 0; i < r->config.size; i++)
-        tell_end(r, &r->seats[i]);
+        tell_end(r, &r->members[i]);
     if (speaker < 0)
         r->config.out.say(r->config.out.data, RT_SAY_ERROR, r->reason,
                           r->notes);
 }
 
 static bool
-all_have_ended(const RtRoster *r)
+all_have_ended(const RtMembership *r)
 {
     for (int i = 0; i < r->config.size; i++) {
-        const RtSeat *seat = &r->seats[i];
-        if (!seat->ended && !seat->gone &&
-            (seat->present || r->phase < PHASE_STOPPED))
+        const RtMemberState *member = &r->members[i];
+        if (!member->ended && !member->gone &&
+            (member->present || r->phase < PHASE_STOPPED))
             return false;
     }
     return true;
@@ -172,43 +175,44 @@ all_have_ended(const RtRoster *r)
  * others' may follow from it.  An interrupt reaches all, and each ends in its
  * own time. */
 static int
-cause_of_end(const RtRoster *r)
+cause_of_end(const RtMembership *r)
 {
     int cause = -1;
     for (int i = 0; i < r->config.size; i++) {
-        const RtSeat *seat = &r->seats[i];
-        if (!seat->ended || seat->end.exit_status == 0)
+        const RtMemberState *member = &r->members[i];
+        if (!member->ended || member->end.exit_status == 0)
             continue;
-        if (cause < 0 || seat->beat.call < r->seats[cause].beat.call)
+        if (cause < 0 ||
+            member->heartbeat.call < r->members[cause].heartbeat.call)
             cause = i;
     }
     return cause;
 }
 
 static bool
-was_interrupted(const RtSeat *seat)
+was_interrupted(const RtMemberState *member)
 {
-    return seat->end.exit_status > 128;
+    return member->end.exit_status > 128;
 }
 
 static void
-finish(RtRoster *r)
+finish(RtMembership *r)
 {
     int cause = cause_of_end(r);
     r->phase = PHASE_STOPPED;
     r->stopped = r->looked;
     if (cause >= 0) {
-        r->exit_status = r->seats[cause].end.exit_status;
+        r->exit_status = r->members[cause].end.exit_status;
         r->speaker = cause;
     }
     for (int i = 0; i < r->config.size; i++)
-        tell_end(r, &r->seats[i]);
+        tell_end(r, &r->members[i]);
     r->phase = PHASE_OVER;
 }
 
 /* A run has failed: the others are told, unless they fail by themselves. */
 static void
-look_at_ends(RtRoster *r, double now)
+look_at_ends(RtMembership *r, double now)
 {
     int cause = cause_of_end(r);
     if (all_have_ended(r)) {
@@ -217,21 +221,21 @@ look_at_ends(RtRoster *r, double now)
     }
     if (cause < 0)
         return;
-    const RtSeat *seat = &r->seats[cause];
-    double wait = was_interrupted(seat) ? patience : grace;
-    if (now - seat->ended_at < wait)
+    const RtMemberState *member = &r->members[cause];
+    double wait = was_interrupted(member) ? patience : grace;
+    if (now - member->ended_at < wait)
         return;
     Arena *a = arena_new(NULL, "a run that failed");
-    rt_roster_stop(r, seat->end.exit_status, cause,
-                   message_printf(a, "the run of %s has failed: %s",
-                                  rt_roster_name(r, a, cause),
-                                  message_part(seat->end.reason)),
-                   "");
+    rt_membership_stop(r, member->end.exit_status, cause,
+                       message_printf(a, "the run of %s has failed: %s",
+                                      rt_membership_name(r, a, cause),
+                                      message_part(member->end.reason)),
+                       "");
     arena_release(a);
 }
 
 static void
-look_at_stopped(RtRoster *r, double now)
+look_at_stopped(RtMembership *r, double now)
 {
     if (all_have_ended(r) || now - r->stopped > patience)
         r->phase = PHASE_OVER;
@@ -239,12 +243,12 @@ look_at_stopped(RtRoster *r, double now)
 
 /* ---- joining ------------------------------------------------------------ */
 
-/* The first kind of identity in which a seat differs from rank 0's; -1: none.
+/* The first kind of identity in which a member differs from rank 0's; -1: none.
  */
 static int
-difference(const RtRoster *r, int rank)
+difference(const RtMembership *r, int rank)
 {
-    const RtHello *first = &r->seats[0].hello, *h = &r->seats[rank].hello;
+    const RtHello *first = &r->members[0].hello, *h = &r->members[rank].hello;
     for (int i = 0; i < RT_NUM_IDENTITIES; i++)
         if (strcmp(first->identity[i], h->identity[i]) != 0)
             return i;
@@ -275,29 +279,30 @@ static const char *const identity_repairs[] = {
 };
 
 static void
-refuse_difference(RtRoster *r, int rank, int kind)
+refuse_difference(RtMembership *r, int rank, int kind)
 {
     Arena *a = arena_new(NULL, "a refusal");
-    const char *const *own = r->seats[rank].hello.identity;
-    const char *const *first = r->seats[0].hello.identity;
-    rt_roster_stop(
+    const char *const *own = r->members[rank].hello.identity;
+    const char *const *first = r->members[0].hello.identity;
+    rt_membership_stop(
         r, 1, -1,
         message_printf(a,
                        "rank %d (%s) has another %s than rank 0 (%s): %s, "
                        "not %s; %s",
-                       rank, r->seats[rank].hello.host, identity_names[kind],
-                       r->seats[0].hello.host, shown(a, own[kind]),
+                       rank, r->members[rank].hello.host, identity_names[kind],
+                       r->members[0].hello.host, shown(a, own[kind]),
                        shown(a, first[kind]), identity_repairs[kind]),
         "");
     arena_release(a);
 }
 
 static void
-compare_identities(RtRoster *r)
+compare_identities(RtMembership *r)
 {
     for (int i = 1; i < r->config.size; i++) {
-        int kind =
-            r->seats[0].present && r->seats[i].present ? difference(r, i) : -1;
+        int kind = r->members[0].present && r->members[i].present
+                       ? difference(r, i)
+                       : -1;
         if (kind >= 0) {
             refuse_difference(r, i, kind);
             return;
@@ -306,39 +311,41 @@ compare_identities(RtRoster *r)
 }
 
 static void
-refuse_twice(RtRoster *r, const RtHello *h)
+refuse_twice(RtMembership *r, const RtHello *h)
 {
     Arena *a = arena_new(NULL, "a refusal");
-    const RtHello *first = &r->seats[h->rank].hello;
-    rt_roster_stop(r, 1, -1,
-                   message_printf(a,
-                                  "rank %d was started twice: on %s (pid "
-                                  "%lld) and on %s (pid %lld)",
-                                  h->rank, first->host, (long long)first->pid,
-                                  h->host, (long long)h->pid),
-                   "");
+    const RtHello *first = &r->members[h->rank].hello;
+    rt_membership_stop(r, 1, -1,
+                       message_printf(a,
+                                      "rank %d was started twice: on %s (pid "
+                                      "%lld) and on %s (pid %lld)",
+                                      h->rank, first->host,
+                                      (long long)first->pid, h->host,
+                                      (long long)h->pid),
+                       "");
     arena_release(a);
 }
 
 static void
-refuse_size(RtRoster *r, const RtHello *h)
+refuse_size(RtMembership *r, const RtHello *h)
 {
     Arena *a = arena_new(NULL, "a refusal");
-    rt_roster_stop(r, 1, -1,
-                   message_printf(a,
-                                  "rank %d of %d (%s, pid %lld) came to a job "
-                                  "of %d processes; start all processes with "
-                                  "the same number",
-                                  h->rank, h->size, h->host, (long long)h->pid,
-                                  r->config.size),
-                   "");
+    rt_membership_stop(
+        r, 1, -1,
+        message_printf(a,
+                       "rank %d of %d (%s, pid %lld) came to a job "
+                       "of %d processes; start all processes with "
+                       "the same number",
+                       h->rank, h->size, h->host, (long long)h->pid,
+                       r->config.size),
+        "");
     arena_release(a);
 }
 
 /* A process that comes when the job runs, or has ended, is told so; the job
  * goes on. */
 static void
-refuse_newcomer(RtRoster *r, const RtRoute *from, const RtHello *h)
+refuse_newcomer(RtMembership *r, const RtRoute *from, const RtHello *h)
 {
     Arena *a = arena_new(NULL, "a refusal");
     RtFrame f = rt_frame_new(a, RT_FRAME_STOP, r->config.attempt, 0);
@@ -348,8 +355,8 @@ refuse_newcomer(RtRoster *r, const RtRoute *from, const RtHello *h)
                      a,
                      "the job has begun with another rank %d (%s, pid %lld); a "
                      "process cannot join it now",
-                     h->rank, r->seats[h->rank].hello.host,
-                     (long long)r->seats[h->rank].hello.pid),
+                     h->rank, r->members[h->rank].hello.host,
+                     (long long)r->members[h->rank].hello.pid),
                  .notes = ""};
     rt_frame_end(&f, &end);
     send_to(r, from, &f);
@@ -382,21 +389,21 @@ copy_hello(Arena *a, const RtHello *from)
 }
 
 static bool
-all_are_present(const RtRoster *r)
+all_are_present(const RtMembership *r)
 {
     for (int i = 0; i < r->config.size; i++)
-        if (!r->seats[i].present)
+        if (!r->members[i].present)
             return false;
     return true;
 }
 
 /* Ranks among those of the same machine. */
 static void
-count_local(const RtRoster *r, int rank, int *local_rank, int *local_size)
+count_local(const RtMembership *r, int rank, int *local_rank, int *local_size)
 {
     *local_rank = *local_size = 0;
     for (int i = 0; i < r->config.size; i++) {
-        if (strcmp(r->seats[i].hello.machine, r->seats[rank].hello.machine))
+        if (strcmp(r->members[i].hello.machine, r->members[rank].hello.machine))
             continue;
         *local_rank += i < rank;
         (*local_size)++;
@@ -404,7 +411,7 @@ count_local(const RtRoster *r, int rank, int *local_rank, int *local_size)
 }
 
 static void
-welcome(RtRoster *r)
+welcome(RtMembership *r)
 {
     Arena *a = arena_new(NULL, "a welcome");
     RtWelcome w = {.id = r->config.id,
@@ -412,7 +419,7 @@ welcome(RtRoster *r)
                    .peers =
                        NEW_ARRAY(a, RtWelcomePeer, (size_t)r->config.size)};
     for (int i = 0; i < r->config.size; i++) {
-        const RtHello *h = &r->seats[i].hello;
+        const RtHello *h = &r->members[i].hello;
         RtWelcomePeer *p = &w.peers[i];
         p->peer =
             (RtJobPeer){.host = h->host, .machine = h->machine, .pid = h->pid};
@@ -421,13 +428,13 @@ welcome(RtRoster *r)
     }
     RtFrame f = rt_frame_new(a, RT_FRAME_WELCOME, r->config.attempt, 0);
     rt_frame_welcome(&f, &w);
-    rt_roster_send_all(r, &f);
+    rt_membership_send_all(r, &f);
     arena_release(a);
     r->phase = PHASE_LINKING;
 }
 
 static void
-take_hello(RtRoster *r, const RtRoute *from, int fd, uint64_t nonce,
+take_hello(RtMembership *r, const RtRoute *from, int fd, uint64_t nonce,
            const RtHello *h, double now)
 {
     if (h->size != r->config.size || h->rank < 0 || h->rank >= h->size) {
@@ -437,24 +444,24 @@ take_hello(RtRoster *r, const RtRoute *from, int fd, uint64_t nonce,
             send_end(r, from, RT_FRAME_STOP);
         return;
     }
-    RtSeat *seat = &r->seats[h->rank];
-    bool again = seat->present && seat->nonce == nonce;
+    RtMemberState *member = &r->members[h->rank];
+    bool again = member->present && member->nonce == nonce;
     if (again)
         return; /* by another of our addresses */
     if (r->phase >= PHASE_LINKING && r->phase < PHASE_STOPPED) {
         refuse_newcomer(r, from, h);
     } else if (r->phase >= PHASE_STOPPED) {
         send_end(r, from, RT_FRAME_STOP);
-    } else if (seat->present) {
+    } else if (member->present) {
         refuse_twice(r, h);
         send_end(r, from, RT_FRAME_STOP);
     } else {
-        seat->hello = copy_hello(r->arena, h);
-        seat->present = true;
-        seat->nonce = nonce;
-        seat->route = *from;
-        seat->fd = fd;
-        seat->heard = now;
+        member->hello = copy_hello(r->arena, h);
+        member->present = true;
+        member->nonce = nonce;
+        member->route = *from;
+        member->fd = fd;
+        member->heard = now;
         send_simple(r, from, RT_FRAME_HEARD, nonce);
         compare_identities(r);
         if (r->phase == PHASE_JOINING && all_are_present(r))
@@ -463,7 +470,7 @@ take_hello(RtRoster *r, const RtRoute *from, int fd, uint64_t nonce,
 }
 
 static void
-say_missing(RtRoster *r, double now)
+say_missing(RtMembership *r, double now)
 {
     if (now - r->missing_said < MISSING_EVERY)
         return;
@@ -471,16 +478,16 @@ say_missing(RtRoster *r, double now)
     Arena *a = arena_new(NULL, "who is missing");
     bool *missing = NEW_ARRAY(a, bool, (size_t)r->config.size);
     for (int i = 0; i < r->config.size; i++)
-        missing[i] = !r->seats[i].present;
-    const char *ranks = rt_roster_ranks(r, a, missing);
+        missing[i] = !r->members[i].present;
+    const char *ranks = rt_membership_ranks(r, a, missing);
     double waited = now - r->began;
-    if (waited >= rt_roster_timeout(r))
-        rt_roster_stop(r, 3, -1,
-                       message_printf(a,
-                                      "%s of %d have not come after %.0f "
-                                      "seconds (--timeout allows more)",
-                                      ranks, r->config.size, waited),
-                       "");
+    if (waited >= rt_membership_timeout(r))
+        rt_membership_stop(r, 3, -1,
+                           message_printf(a,
+                                          "%s of %d have not come after %.0f "
+                                          "seconds (--timeout allows more)",
+                                          ranks, r->config.size, waited),
+                           "");
     else
         r->config.out.say(
             r->config.out.data, RT_SAY_NOTE,
@@ -492,16 +499,16 @@ say_missing(RtRoster *r, double now)
 /* ---- the link test ------------------------------------------------------ */
 
 static void
-refuse_unreached(RtRoster *r)
+refuse_unreached(RtMembership *r)
 {
     Arena *a = arena_new(NULL, "processes that do not reach each other");
     Str notes = str_new(a);
     const char *line = NULL;
     for (int i = 0; i < r->config.size; i++)
-        for (int k = 0; k < r->seats[i].unreached.num; k++) {
-            const RtUnreached *u = &r->seats[i].unreached.unreached[k];
-            const char *from = rt_roster_name(r, a, i);
-            const char *to = rt_roster_name(r, a, u->peer);
+        for (int k = 0; k < r->members[i].unreached.num; k++) {
+            const RtUnreached *u = &r->members[i].unreached.unreached[k];
+            const char *from = rt_membership_name(r, a, i);
+            const char *to = rt_membership_name(r, a, u->peer);
             const char *text =
                 message_printf(a, "%s does not reach %s: %s", from, to, u->why);
             if (!line)
@@ -509,36 +516,36 @@ refuse_unreached(RtRoster *r)
             else
                 str_addf(&notes, "tfd-run: note: %s\n", text);
         }
-    rt_roster_stop(r, 3, -1, line, str_text(&notes));
+    rt_membership_stop(r, 3, -1, line, str_text(&notes));
     arena_release(a);
 }
 
 static bool
-all_are_linked(const RtRoster *r, bool *all_reached)
+all_are_linked(const RtMembership *r, bool *all_reached)
 {
     *all_reached = true;
     for (int i = 0; i < r->config.size; i++) {
-        if (!r->seats[i].linked)
+        if (!r->members[i].linked)
             return false;
-        *all_reached = *all_reached && r->seats[i].unreached.num == 0;
+        *all_reached = *all_reached && r->members[i].unreached.num == 0;
     }
     return true;
 }
 
 static void
-take_linked(RtRoster *r, RtSeat *seat, const RtLinked *linked)
+take_linked(RtMembership *r, RtMemberState *member, const RtLinked *linked)
 {
     bool all_reached;
-    if (r->phase != PHASE_LINKING || seat->linked)
+    if (r->phase != PHASE_LINKING || member->linked)
         return;
-    seat->linked = true;
-    seat->unreached.unreached =
+    member->linked = true;
+    member->unreached.unreached =
         NEW_ARRAY(r->arena, RtUnreached, (size_t)linked->num);
     for (int i = 0; i < linked->num; i++) {
         const RtUnreached *u = &linked->unreached[i];
         if (u->peer < 0 || u->peer >= r->config.size)
             continue;
-        seat->unreached.unreached[seat->unreached.num++] =
+        member->unreached.unreached[member->unreached.num++] =
             (RtUnreached){u->peer, arena_strdup(r->arena, u->why)};
     }
     if (!all_are_linked(r, &all_reached))
@@ -554,28 +561,28 @@ take_linked(RtRoster *r, RtSeat *seat, const RtLinked *linked)
 /* ---- exchanges ---------------------------------------------------------- */
 
 static void
-drop_exchange(RtRoster *r)
+drop_exchange(RtMembership *r)
 {
     for (int i = 0; i < r->config.size; i++) {
-        if (r->seats[i].bytes)
-            arena_release(r->seats[i].bytes);
-        r->seats[i].bytes = NULL;
+        if (r->members[i].bytes)
+            arena_release(r->members[i].bytes);
+        r->members[i].bytes = NULL;
     }
     r->exchange_began = 0;
     r->exchange_said = false;
 }
 
 static void
-send_exchange(RtRoster *r)
+send_exchange(RtMembership *r)
 {
     Arena *a = arena_new(NULL, "an exchange");
     RtBytes *all = NEW_ARRAY(a, RtBytes, (size_t)r->config.size);
     for (int i = 0; i < r->config.size; i++)
-        all[i] = r->seats[i].exchange.own;
+        all[i] = r->members[i].exchange.own;
     RtFrame f =
         rt_frame_new(a, RT_FRAME_ALL, r->config.attempt, r->exchange_number);
     rt_frame_all(&f, all, r->config.size);
-    rt_roster_send_all(r, &f);
+    rt_membership_send_all(r, &f);
     arena_release(a);
     r->exchange_number++;
     drop_exchange(r);
@@ -584,46 +591,48 @@ send_exchange(RtRoster *r)
 /* Programs of which the one does what the other does not have diverged, which
  * only a fault of ours explains. */
 static void
-stop_diverged(RtRoster *r, int one, int other)
+stop_diverged(RtMembership *r, int one, int other)
 {
     Arena *a = arena_new(NULL, "an exchange");
-    const char *first = rt_roster_name(r, a, one);
-    const char *second = rt_roster_name(r, a, other);
-    rt_roster_stop(r, 3, -1,
-                   message_printf(a,
-                                  "%s is at \"%s\" where %s is at \"%s\": the "
-                                  "processes have diverged",
-                                  first, r->seats[one].exchange.name, second,
-                                  r->seats[other].exchange.name),
-                   "");
+    const char *first = rt_membership_name(r, a, one);
+    const char *second = rt_membership_name(r, a, other);
+    rt_membership_stop(
+        r, 3, -1,
+        message_printf(a,
+                       "%s is at \"%s\" where %s is at \"%s\": the "
+                       "processes have diverged",
+                       first, r->members[one].exchange.name, second,
+                       r->members[other].exchange.name),
+        "");
     arena_release(a);
 }
 
 static void
-take_exchange(RtRoster *r, int rank, uint64_t number,
+take_exchange(RtMembership *r, int rank, uint64_t number,
               const RtExchangePart *exchange, double now)
 {
-    RtSeat *seat = &r->seats[rank];
+    RtMemberState *member = &r->members[rank];
     int first = 0;
-    if (r->phase != PHASE_RUNNING || seat->bytes ||
+    if (r->phase != PHASE_RUNNING || member->bytes ||
         number != r->exchange_number)
         return;
-    while (first < r->config.size && !r->seats[first].bytes)
+    while (first < r->config.size && !r->members[first].bytes)
         first++;
-    seat->bytes = arena_new(r->arena, "an exchange");
-    seat->exchange.name = arena_strdup(seat->bytes, exchange->name);
-    seat->exchange.own = exchange->own;
+    member->bytes = arena_new(r->arena, "an exchange");
+    member->exchange.name = arena_strdup(member->bytes, exchange->name);
+    member->exchange.own = exchange->own;
     if (exchange->own.len)
-        seat->exchange.own.data =
-            arena_copy(seat->bytes, exchange->own.data, exchange->own.len);
+        member->exchange.own.data =
+            arena_copy(member->bytes, exchange->own.data, exchange->own.len);
     if (first == r->config.size)
         r->exchange_began = now;
-    else if (strcmp(seat->exchange.name, r->seats[first].exchange.name) != 0) {
+    else if (strcmp(member->exchange.name, r->members[first].exchange.name) !=
+             0) {
         stop_diverged(r, first, rank);
         return;
     }
     for (int i = 0; i < r->config.size; i++)
-        if (!r->seats[i].bytes)
+        if (!r->members[i].bytes)
             return;
     send_exchange(r);
 }
@@ -631,38 +640,38 @@ take_exchange(RtRoster *r, int rank, uint64_t number,
 /* ---- frames ------------------------------------------------------------- */
 
 static void
-take_beat(RtRoster *r, RtSeat *seat, RtBeat *beat)
+take_heartbeat(RtMembership *r, RtMemberState *member, RtHeartbeat *heartbeat)
 {
-    int num_sites = r->seats[0].hello.num_sites;
-    if (beat->site < -1 || beat->site >= num_sites)
-        beat->site = -1;
-    if (beat->wait_site < -1 || beat->wait_site >= num_sites)
-        beat->wait_site = -1;
-    if (beat->state < 0 || beat->state > RT_JOB_RETURNED)
-        beat->state = RT_JOB_RUNS;
-    seat->beat = *beat;
+    int num_sites = r->members[0].hello.num_sites;
+    if (heartbeat->site < -1 || heartbeat->site >= num_sites)
+        heartbeat->site = -1;
+    if (heartbeat->wait_site < -1 || heartbeat->wait_site >= num_sites)
+        heartbeat->wait_site = -1;
+    if (heartbeat->state < 0 || heartbeat->state > RT_JOB_RETURNED)
+        heartbeat->state = RT_JOB_RUNS;
+    member->heartbeat = *heartbeat;
 }
 
 static void
-take_end(RtRoster *r, RtSeat *seat, const RtEnd *end, double now)
+take_end(RtMembership *r, RtMemberState *member, const RtEnd *end, double now)
 {
-    if (seat->ended)
+    if (member->ended)
         return;
-    seat->ended = true;
-    seat->ended_at = now;
-    seat->end = *end;
-    seat->end.reason = arena_strdup(r->arena, end->reason);
+    member->ended = true;
+    member->ended_at = now;
+    member->end = *end;
+    member->end.reason = arena_strdup(r->arena, end->reason);
     if (r->phase >= PHASE_STOPPED)
-        tell_end(r, seat);
+        tell_end(r, member);
 }
 
 static int
-rank_of(const RtRoster *r, const RtRoute *from)
+rank_of(const RtMembership *r, const RtRoute *from)
 {
     for (int i = 0; i < r->config.size; i++) {
-        const RtSeat *seat = &r->seats[i];
-        if (seat->present && seat->route.len == from->len &&
-            memcmp(seat->route.id, from->id, from->len) == 0)
+        const RtMemberState *member = &r->members[i];
+        if (member->present && member->route.len == from->len &&
+            memcmp(member->route.id, from->id, from->len) == 0)
             return i;
     }
     return -1;
@@ -670,23 +679,23 @@ rank_of(const RtRoster *r, const RtRoute *from)
 
 /* What a member says once it was heard. */
 static void
-take(RtRoster *r, int rank, RtFrame *f, double now)
+take(RtMembership *r, int rank, RtFrame *f, double now)
 {
-    RtSeat *seat = &r->seats[rank];
-    RtBeat beat = {0};
+    RtMemberState *member = &r->members[rank];
+    RtHeartbeat heartbeat = {0};
     RtLinked linked = {0};
     RtExchangePart exchange = {0};
     RtEnd end = {0};
     switch ((RtFrameType)f->type) {
-    case RT_FRAME_BEAT:
-        rt_frame_beat(f, &beat);
+    case RT_FRAME_HEARTBEAT:
+        rt_frame_heartbeat(f, &heartbeat);
         if (rt_frame_is_good(f))
-            take_beat(r, seat, &beat);
+            take_heartbeat(r, member, &heartbeat);
         break;
     case RT_FRAME_LINKED:
         rt_frame_linked(f, &linked);
         if (rt_frame_is_good(f))
-            take_linked(r, seat, &linked);
+            take_linked(r, member, &linked);
         break;
     case RT_FRAME_EXCHANGE:
         rt_frame_exchange(f, &exchange);
@@ -696,37 +705,38 @@ take(RtRoster *r, int rank, RtFrame *f, double now)
     case RT_FRAME_END:
         rt_frame_end(f, &end);
         if (rt_frame_is_good(f))
-            take_end(r, seat, &end, now);
+            take_end(r, member, &end, now);
         break;
     default:
         return;
     }
     if (rt_frame_is_good(f)) {
-        seat->heard = now;
-        seat->silence_said = false;
+        member->heard = now;
+        member->silence_said = false;
     }
 }
 
 static void
-refuse_protocol(RtRoster *r, const RtRoute *from, int protocol)
+refuse_protocol(RtMembership *r, const RtRoute *from, int protocol)
 {
     Arena *a = arena_new(NULL, "a refusal");
     if (r->phase == PHASE_JOINING)
-        rt_roster_stop(r, 1, -1,
-                       message_printf(a,
-                                      "a process speaks protocol %d, and the "
-                                      "control server protocol %d; %s",
-                                      protocol, RT_FRAME_PROTOCOL,
-                                      identity_repairs[RT_IDENTITY_PROTOCOL]),
-                       "");
+        rt_membership_stop(
+            r, 1, -1,
+            message_printf(a,
+                           "a process speaks protocol %d, and the "
+                           "control server protocol %d; %s",
+                           protocol, RT_FRAME_PROTOCOL,
+                           identity_repairs[RT_IDENTITY_PROTOCOL]),
+            "");
     if (r->phase >= PHASE_STOPPED)
         send_end(r, from, RT_FRAME_STOP);
     arena_release(a);
 }
 
 void
-rt_roster_receive(RtRoster *r, const RtRoute *from, int fd, const void *bytes,
-                  size_t n, double now)
+rt_membership_receive(RtMembership *r, const RtRoute *from, int fd,
+                      const void *bytes, size_t n, double now)
 {
     Arena *a = arena_new(NULL, "a frame");
     RtFrame f = rt_frame_read(a, bytes, n);
@@ -749,58 +759,58 @@ rt_roster_receive(RtRoster *r, const RtRoute *from, int fd, const void *bytes,
 /* ---- from outside ------------------------------------------------------- */
 
 void
-rt_roster_closed(RtRoster *r, int fd, double now)
+rt_membership_closed(RtMembership *r, int fd, double now)
 {
     for (int i = 0; fd >= 0 && i < r->config.size; i++) {
-        RtSeat *seat = &r->seats[i];
-        if (!seat->present || seat->fd != fd)
+        RtMemberState *member = &r->members[i];
+        if (!member->present || member->fd != fd)
             continue;
-        seat->fd = -1;
-        if (seat->ended || r->phase >= PHASE_STOPPED)
-            seat->gone = true;
-        else if (seat->lost <= 0)
-            seat->lost = now;
+        member->fd = -1;
+        if (member->ended || r->phase >= PHASE_STOPPED)
+            member->gone = true;
+        else if (member->lost <= 0)
+            member->lost = now;
     }
 }
 
 void
-rt_roster_lost(RtRoster *r, int rank, const char *how, int exit_status,
-               double now)
+rt_membership_lost(RtMembership *r, int rank, const char *how, int exit_status,
+                   double now)
 {
-    RtSeat *seat = &r->seats[rank];
-    if (seat->ended || r->phase >= PHASE_STOPPED) {
-        seat->gone = true;
+    RtMemberState *member = &r->members[rank];
+    if (member->ended || r->phase >= PHASE_STOPPED) {
+        member->gone = true;
         return;
     }
-    if (seat->lost <= 0)
-        seat->lost = now;
-    seat->lost_how = arena_strdup(r->arena, how);
-    seat->lost_status = exit_status;
+    if (member->lost <= 0)
+        member->lost = now;
+    member->lost_how = arena_strdup(r->arena, how);
+    member->lost_status = exit_status;
 }
 
 /* A server that was not executed for a while has heard nothing meanwhile. */
 static void
-forgive_own_gap(RtRoster *r, double now)
+forgive_own_gap(RtMembership *r, double now)
 {
     double gap = now - r->looked;
     if (gap > 0.5)
         for (int i = 0; i < r->config.size; i++)
-            r->seats[i].heard += gap;
+            r->members[i].heard += gap;
     r->looked = now;
 }
 
 void
-rt_roster_tick(RtRoster *r, double now)
+rt_membership_tick(RtMembership *r, double now)
 {
     forgive_own_gap(r, now);
-    if (now - r->pulsed >= pulse_every) {
-        r->pulsed = now;
-        send_simple_to_all(r, RT_FRAME_PULSE);
+    if (now - r->heartbeat_sent >= server_heartbeat_every) {
+        r->heartbeat_sent = now;
+        send_simple_to_all(r, RT_FRAME_SERVER_HEARTBEAT);
     }
     if (r->phase == PHASE_JOINING)
         say_missing(r, now);
     if (r->phase < PHASE_STOPPED)
-        rt_roster_judge(r, now);
+        rt_detect_failures(r, now);
     if (r->phase < PHASE_STOPPED)
         look_at_ends(r, now);
     else if (r->phase == PHASE_STOPPED)
@@ -808,19 +818,19 @@ rt_roster_tick(RtRoster *r, double now)
 }
 
 bool
-rt_roster_has_begun(const RtRoster *r)
+rt_membership_has_begun(const RtMembership *r)
 {
     return r->phase >= PHASE_RUNNING;
 }
 
 bool
-rt_roster_is_stopped(const RtRoster *r)
+rt_membership_is_stopped(const RtMembership *r)
 {
     return r->phase >= PHASE_STOPPED;
 }
 
 bool
-rt_roster_has_ended(const RtRoster *r, int *exit_status)
+rt_membership_has_ended(const RtMembership *r, int *exit_status)
 {
     *exit_status = r->exit_status;
     return r->phase == PHASE_OVER;

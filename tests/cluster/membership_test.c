@@ -1,13 +1,14 @@
 /*
- * roster_test.c - the control server's decisions, with a clock of the test's
+ * membership_test.c - the control server's decisions, with a clock of the
+ * test's
  *
- * Frames are given to the roster as members send them; damaged ones, too:
- * roster_test 1000000 tries as many.
+ * Frames are given to the membership as members send them; damaged ones, too:
+ * membership_test 1000000 tries as many.
  */
 #include "tests/unit/unit.h"
 
 #include "ir/base/message.h"
-#include "runtime/cluster/control/roster.h"
+#include "runtime/cluster/control/membership.h"
 
 enum { MOST = 4, SAID = 1 << 16 };
 
@@ -16,12 +17,12 @@ static const RtJobSite job_sites[] = {{"train.tfd:12:5", "all_reduce"},
 
 typedef struct Stage {
     Arena *arena;
-    RtRoster *roster;
+    RtMembership *membership;
     int size;
     double now;
     char said[SAID];
     int sent[RT_NUM_FRAMES]; /* of each type */
-    int condemned;           /* the last rank; -1: none */
+    int evicted;             /* the last rank; -1: none */
 } Stage;
 
 static void
@@ -43,9 +44,9 @@ on_say(void *data, RtSay say, const char *line, const char *lines)
 }
 
 static void
-on_condemn(void *data, int rank)
+on_evict(void *data, int rank)
 {
-    ((Stage *)data)->condemned = rank;
+    ((Stage *)data)->evicted = rank;
 }
 
 static void
@@ -54,10 +55,10 @@ stage_open(Stage *s, int size)
     *s = (Stage){.arena = arena_new(NULL, "a stage"),
                  .size = size,
                  .now = 1000,
-                 .condemned = -1};
-    RtRosterConfig config = {
-        .id = "test", .size = size, .out = {s, on_send, on_say, on_condemn}};
-    s->roster = rt_roster_new(s->arena, &config, s->now);
+                 .evicted = -1};
+    RtMembershipConfig config = {
+        .id = "test", .size = size, .out = {s, on_send, on_say, on_evict}};
+    s->membership = rt_membership_new(s->arena, &config, s->now);
 }
 
 static RtRoute
@@ -71,7 +72,8 @@ give(Stage *s, int rank, const RtFrame *f)
 {
     RtRoute from = route_of(rank);
     assert_true(rt_frame_is_good(f));
-    rt_roster_receive(s->roster, &from, 10 + rank, f->bytes, f->len, s->now);
+    rt_membership_receive(s->membership, &from, 10 + rank, f->bytes, f->len,
+                          s->now);
 }
 
 static RtHello
@@ -97,10 +99,10 @@ say_hello(Stage *s, const RtHello *from, uint64_t nonce)
 }
 
 static void
-beat(Stage *s, int rank, RtBeat b)
+heartbeat(Stage *s, int rank, RtHeartbeat b)
 {
-    RtFrame f = rt_frame_new(s->arena, RT_FRAME_BEAT, 0, 0);
-    rt_frame_beat(&f, &b);
+    RtFrame f = rt_frame_new(s->arena, RT_FRAME_HEARTBEAT, 0, 0);
+    rt_frame_heartbeat(&f, &b);
     give(s, rank, &f);
 }
 
@@ -118,32 +120,32 @@ join(Stage *s, int size)
         rt_frame_linked(&f, &linked);
         give(s, i, &f);
     }
-    assert_true(rt_roster_has_begun(s->roster));
+    assert_true(rt_membership_has_begun(s->membership));
 }
 
 /* Ticks of 0.1 s; rank `late` is in call 7 and all others wait in call 8,
- * unless it is -1; `silent` does not beat. */
+ * unless it is -1; `silent` sends no heartbeat. */
 static void
 run_for(Stage *s, double seconds, int late, int silent)
 {
     for (double end = s->now + seconds; s->now < end;) {
         s->now += 0.1;
         for (int i = 0; i < s->size; i++) {
-            RtBeat b = {.step = 4,
-                        .call = 8,
-                        .site = 1,
-                        .wait_site = 1,
-                        .wait_call = 8,
-                        .state = RT_JOB_WAITS};
+            RtHeartbeat b = {.step = 4,
+                             .call = 8,
+                             .site = 1,
+                             .wait_site = 1,
+                             .wait_call = 8,
+                             .state = RT_JOB_WAITS};
             if (i == late)
-                b = (RtBeat){.step = 4,
-                             .call = 7,
-                             .wait_site = -1,
-                             .state = RT_JOB_RUNS};
+                b = (RtHeartbeat){.step = 4,
+                                  .call = 7,
+                                  .wait_site = -1,
+                                  .state = RT_JOB_RUNS};
             if (i != silent)
-                beat(s, i, b);
+                heartbeat(s, i, b);
         }
-        rt_roster_tick(s->roster, s->now);
+        rt_membership_tick(s->membership, s->now);
     }
 }
 
@@ -153,8 +155,8 @@ expect(Stage *s, const char *part, int exit_status)
     int got;
     if (!strstr(s->said, part))
         fail_msg("\"%s\" is not in:\n%s", part, s->said);
-    assert_true(rt_roster_is_stopped(s->roster));
-    rt_roster_has_ended(s->roster, &got);
+    assert_true(rt_membership_is_stopped(s->membership));
+    rt_membership_has_ended(s->membership, &got);
     assert_int_equal(got, exit_status);
     arena_release(s->arena);
 }
@@ -179,7 +181,7 @@ each_kind_of_difference_is_refused(void **state)
         first.identity[kind] = "1f3a";
         second.identity[kind] = "77ac\33[2J";
         say_hello(&s, &second, 1);
-        assert_false(rt_roster_is_stopped(s.roster));
+        assert_false(rt_membership_is_stopped(s.membership));
         say_hello(&s, &first, 2);
         snprintf(part, sizeof part,
                  "error: rank 1 (h) has another %s than rank 0 (h): "
@@ -199,7 +201,7 @@ wrong_members_are_refused(void **state)
     RtHello h = hello_of(1, 2);
     say_hello(&s, &h, 1);
     say_hello(&s, &h, 1); /* again, by another address */
-    assert_false(rt_roster_is_stopped(s.roster));
+    assert_false(rt_membership_is_stopped(s.membership));
     say_hello(&s, &h, 2);
     expect(&s, "rank 1 was started twice: on h (pid 401) and on h (pid 401)",
            1);
@@ -225,7 +227,7 @@ newcomers_are_refused(void **state)
     RtHello h = hello_of(1, 2);
     say_hello(&s, &h, 77);
     assert_int_equal(s.sent[RT_FRAME_STOP], 1);
-    assert_false(rt_roster_is_stopped(s.roster));
+    assert_false(rt_membership_is_stopped(s.membership));
     arena_release(s.arena);
 }
 
@@ -275,9 +277,9 @@ dead_ranks_are_named(void **state)
     Stage s;
     join(&s, 4);
     run_for(&s, 1, 2, -1);
-    rt_roster_closed(s.roster, 12, s.now);
+    rt_membership_closed(s.membership, 12, s.now);
     run_for(&s, 0.5, 2, 2);
-    assert_int_equal(s.condemned, 2);
+    assert_int_equal(s.evicted, 2);
     expect(&s,
            "error: rank 2 (h, pid 402) is dead; it was last seen in call 7, "
            "train.tfd:12:5 (all_reduce, step 4)\n"
@@ -285,12 +287,12 @@ dead_ranks_are_named(void **state)
            "call 8)\n",
            3);
     join(&s, 2);
-    rt_roster_lost(s.roster, 1, "it ended with status 1", 1, s.now);
+    rt_membership_lost(s.membership, 1, "it ended with status 1", 1, s.now);
     run_for(&s, 0.5, -1, 1);
     expect(&s, "error: rank 1 (h, pid 401) is dead (it ended with status 1); ",
            1);
     stage_open(&s, 2);
-    rt_roster_lost(s.roster, 1, "it ended with status 2", 2, s.now);
+    rt_membership_lost(s.membership, 1, "it ended with status 2", 2, s.now);
     run_for(&s, 0.5, -1, 1);
     expect(&s, "error: rank 1 has not joined (it ended with status 2)", 2);
 }
@@ -303,7 +305,7 @@ silent_ranks_are_named(void **state)
     join(&s, 2);
     run_for(&s, 1, 1, -1);
     run_for(&s, 2.3, 1, 1);
-    assert_false(rt_roster_is_stopped(s.roster));
+    assert_false(rt_membership_is_stopped(s.membership));
     assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is silent: no "
                                    "sign of it for 2."));
     run_for(&s, 3, 1, 1);
@@ -319,7 +321,7 @@ own_gaps_are_no_silence(void **state)
     join(&s, 2);
     run_for(&s, 1, -1, -1);
     s.now += 60;
-    rt_roster_tick(s.roster, s.now);
+    rt_membership_tick(s.membership, s.now);
     run_for(&s, 1, -1, -1);
     assert_string_equal(s.said, "");
     arena_release(s.arena);
@@ -334,7 +336,7 @@ absent_ranks_are_named(void **state)
     run_for(&s, 5.3, 1, -1);
     assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is alive but "
                                    "does not come: others have waited for 5 "));
-    assert_false(rt_roster_is_stopped(s.roster));
+    assert_false(rt_membership_is_stopped(s.membership));
     run_for(&s, 296, 1, -1);
     expect(&s,
            "error: rank 1 (h, pid 401) is alive but does not come: others have "
@@ -351,16 +353,16 @@ slow_ranks_are_noted(void **state)
     for (int step = 0; step < 200; step++) {
         s.now += 0.1;
         for (int i = 0; i < 3; i++)
-            beat(&s, i,
-                 (RtBeat){.step = step,
-                          .site = -1,
-                          .wait_site = -1,
-                          .state = RT_JOB_RUNS,
-                          .waited = i == 1 ? 0 : 0.05 * step});
-        rt_roster_tick(s.roster, s.now);
+            heartbeat(&s, i,
+                      (RtHeartbeat){.step = step,
+                                    .site = -1,
+                                    .wait_site = -1,
+                                    .state = RT_JOB_RUNS,
+                                    .waited = i == 1 ? 0 : 0.05 * step});
+        rt_membership_tick(s.membership, s.now);
     }
     assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is slow: "));
-    assert_false(rt_roster_is_stopped(s.roster));
+    assert_false(rt_membership_is_stopped(s.membership));
     arena_release(s.arena);
 }
 
@@ -424,8 +426,8 @@ damaged_frames_change_nothing(void **state)
                 bytes[2 * (k > 0) + seed % (n - 2)] = (uint8_t)(seed >> 32);
         }
         RtRoute from = route_of((int)(seed >> 60) & 1);
-        rt_roster_receive(s.roster, &from, 10, bytes, n, s.now);
-        rt_roster_tick(s.roster, s.now + 0.1);
+        rt_membership_receive(s.membership, &from, 10, bytes, n, s.now);
+        rt_membership_tick(s.membership, s.now + 0.1);
         arena_release(s.arena);
     }
 }

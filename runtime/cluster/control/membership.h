@@ -1,5 +1,6 @@
 /*
- * roster.h - who belongs to a job, and how it ends: the control server's mind
+ * membership.h - who belongs to a job, and how it ends: what the control server
+ * knows
  *
  * It takes frames, closed connections and the time, and gives frames and lines
  * to be printed; it knows no socket, no thread and no clock, so tests drive it
@@ -23,44 +24,45 @@ typedef struct RtRoute {
 
 typedef enum RtSay { RT_SAY_ERROR, RT_SAY_NOTE } RtSay;
 
-typedef struct RtRosterOut {
+typedef struct RtMembershipOut {
     void *data;
     void (*send)(void *data, const RtRoute *to, const RtFrame *frame);
     /* One line without its beginning ("tfd-run: error: "), and whole lines
      * that stand below it, which may be "". */
     void (*say)(void *data, RtSay say, const char *line, const char *lines);
     /* A rank was judged: whoever started it ends it.  May be NULL. */
-    void (*condemn)(void *data, int rank);
-} RtRosterOut;
+    void (*evict)(void *data, int rank);
+} RtMembershipOut;
 
-typedef struct RtRosterConfig {
+typedef struct RtMembershipConfig {
     const char *id; /* of the job */
     int size;
     uint32_t attempt;
-    double silence; /* seconds without a beat that end the job; 0: 5 */
-    RtRosterOut out;
-} RtRosterConfig;
+    double silence; /* seconds without a heartbeat that end the job; 0: 5 */
+    RtMembershipOut out;
+} RtMembershipConfig;
 
-typedef struct RtRoster RtRoster;
+typedef struct RtMembership RtMembership;
 
 /* In a, which lives longer.  now is the time at the beginning; all times are
  * of one clock in seconds. */
-RtRoster *rt_roster_new(Arena *a, const RtRosterConfig *config, double now);
+RtMembership *rt_membership_new(Arena *a, const RtMembershipConfig *config,
+                                double now);
 
 /* A message of n bytes came over the connection fd (-1: not known). */
-void rt_roster_receive(RtRoster *r, const RtRoute *from, int fd,
-                       const void *bytes, size_t n, double now);
+void rt_membership_receive(RtMembership *r, const RtRoute *from, int fd,
+                           const void *bytes, size_t n, double now);
 /* A connection was closed. */
-void rt_roster_closed(RtRoster *r, int fd, double now);
+void rt_membership_closed(RtMembership *r, int fd, double now);
 /* The process of a rank ended, as whoever started it knows: how completes
  * "rank 2 (h3, pid 411) ...". */
-void rt_roster_lost(RtRoster *r, int rank, const char *how, int exit_status,
-                    double now);
+void rt_membership_lost(RtMembership *r, int rank, const char *how,
+                        int exit_status, double now);
 /* Several times a second. */
-void rt_roster_tick(RtRoster *r, double now);
+void rt_membership_tick(RtMembership *r, double now);
 /* Whether all have joined; whether the job is over, and how. */
-bool rt_roster_has_begun(const RtRoster *r);
-bool rt_roster_is_stopped(const RtRoster *r);
-bool rt_roster_has_ended(const RtRoster *r, int *exit_status);
+bool rt_membership_has_begun(const RtMembership *r);
+bool rt_membership_is_stopped(const RtMembership *r);
+bool rt_membership_has_ended(const RtMembership *r, int *exit_status);
 
 #endif

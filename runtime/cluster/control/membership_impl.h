@@ -1,22 +1,22 @@
 /*
- * roster_impl.h - what the files of the roster share
+ * membership_impl.h - what the files of the membership share
  */
 #ifndef TFD_RUNTIME_CLUSTER_CONTROL_ROSTER_IMPL_H
 #define TFD_RUNTIME_CLUSTER_CONTROL_ROSTER_IMPL_H
 
 #include "ir/base/str.h"
-#include "runtime/cluster/control/roster.h"
+#include "runtime/cluster/control/membership.h"
 
-typedef enum RtRosterPhase {
+typedef enum RtMembershipPhase {
     PHASE_JOINING,
     PHASE_LINKING,
     PHASE_RUNNING,
     PHASE_STOPPED, /* all were told why */
     PHASE_OVER
-} RtRosterPhase;
+} RtMembershipPhase;
 
 /* A rank, and the process that has it. */
-typedef struct RtSeat {
+typedef struct RtMemberState {
     bool present, linked, ended;
     bool gone;         /* its connection is closed, or it was judged */
     bool silence_said; /* since its last sign */
@@ -25,9 +25,9 @@ typedef struct RtSeat {
     int fd;
     RtHello hello;
     RtLinked unreached;
-    double heard; /* when the last frame came */
-    RtBeat beat;  /* where it was then */
-    double lost;  /* when it went without an end; 0: it did not */
+    double heard;          /* when the last frame came */
+    RtHeartbeat heartbeat; /* where it was then */
+    double lost;           /* when it went without an end; 0: it did not */
     const char *lost_how;
     int lost_status;
     RtEnd end;
@@ -36,15 +36,15 @@ typedef struct RtSeat {
     RtExchangePart exchange;
     double window_began, window_waited; /* of the last look for slow ranks */
     int64_t window_step;
-} RtSeat;
+} RtMemberState;
 
-struct RtRoster {
+struct RtMembership {
     Arena *arena;
-    RtRosterConfig config;
-    RtRosterPhase phase;
-    RtSeat *seats;        /* by rank */
-    double began, looked; /* when; the last tick */
-    double missing_said, pulsed, stopped;
+    RtMembershipConfig config;
+    RtMembershipPhase phase;
+    RtMemberState *members; /* by rank */
+    double began, looked;   /* when; the last tick */
+    double missing_said, heartbeat_sent, stopped;
     double exchange_began; /* its first part came; 0: none is pending */
     uint64_t exchange_number;
     bool exchange_said;
@@ -59,24 +59,27 @@ struct RtRoster {
     const char *reason, *notes;
 };
 
-/* Sends to a seat, or to all that are present and have not gone. */
-void rt_roster_send(RtRoster *r, const RtSeat *seat, const RtFrame *f);
-void rt_roster_send_all(RtRoster *r, const RtFrame *f);
+/* Sends to a member, or to all that are present and have not gone. */
+void rt_membership_send(RtMembership *r, const RtMemberState *member,
+                        const RtFrame *f);
+void rt_membership_send_all(RtMembership *r, const RtFrame *f);
 
 /* Stops all: one line, whole lines below it or "".  The server prints it,
  * unless a rank does (speaker >= 0). */
-void rt_roster_stop(RtRoster *r, int exit_status, int speaker,
-                    const char *reason, const char *notes);
+void rt_membership_stop(RtMembership *r, int exit_status, int speaker,
+                        const char *reason, const char *notes);
 
 /* "rank 2 (h3, pid 411)" */
-const char *rt_roster_name(const RtRoster *r, Arena *a, int rank);
+const char *rt_membership_name(const RtMembership *r, Arena *a, int rank);
 /* "rank 2" or "ranks 0-2, 5" of those with which[rank]. */
-const char *rt_roster_ranks(const RtRoster *r, Arena *a, const bool *which);
+const char *rt_membership_ranks(const RtMembership *r, Arena *a,
+                                const bool *which);
 
 /* Seconds that others wait for a process. */
-double rt_roster_timeout(const RtRoster *r);
+double rt_membership_timeout(const RtMembership *r);
 
-/* verdict.c: looks for processes that are dead, silent, not coming or slow. */
-void rt_roster_judge(RtRoster *r, double now);
+/* failure_detector.c: looks for processes that are dead, silent, not coming or
+ * slow. */
+void rt_detect_failures(RtMembership *r, double now);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * ways.c - the ways in which a piece of an all_reduce goes
+ * algorithms.c - the algorithms of a piece of an all_reduce
  *
  * Each is a number of rounds.  What a round needs of the one before has arrived
  * when it begins, and what that one sent has left: so a result may take the
@@ -403,7 +403,7 @@ halving(MsgPiece *p)
     return true;
 }
 
-const MsgWay rt_msg_ways[NUM_MESSAGE_WAYS] = {
+const MsgAlgorithm rt_msg_algorithms[NUM_MESSAGES_ALGORITHMS] = {
     [MESSAGES_GATHER] = {"gather", NULL, gather},
     [MESSAGES_EXCHANGE] = {"exchange", NULL, exchange},
     [MESSAGES_HALVING] = {"halving", has_levels, halving},

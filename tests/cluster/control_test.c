@@ -5,6 +5,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -247,14 +248,17 @@ static void
 keys_are_secret_and_whole(void **state)
 {
     (void)state;
-    char path[] = "/tmp/tfd-key-XXXXXX";
-    int fd = mkstemp(path);
+    char folder[] = "/tmp/tfd-XXXXXX", path[sizeof folder + 4];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/key", folder);
+    int fd = open(path, O_CREAT | O_RDWR, 0600);
     assert_true(fd >= 0);
     expect_no_job(path, " has no key: 32 bytes, such as head -c 32 ");
     assert_int_equal(fchmod(fd, 0644), 0);
-    expect_no_job(path, "others can read the key in /tmp/tfd-key-");
+    expect_no_job(path, "others can read the key in /tmp/tfd-");
     close(fd);
     unlink(path);
+    rmdir(folder);
     setenv("TFD_KEY_FD", "99", 1);
     expect_no_job(NULL, "TFD_KEY_FD is set, and TFD_CONTROL is not");
     unsetenv("TFD_KEY_FD");

@@ -110,6 +110,15 @@ folder_of(int rank)
     return in_dir(arena_printf(arena, "rank-%d", rank));
 }
 
+/* A folder for each process; this one is in the first. */
+static void
+make_folders(void)
+{
+    for (int r = 0; r < PROCESSES; r++)
+        assert_int_equal(mkdir(folder_of(r), 0777), 0);
+    assert_int_equal(chdir(folder_of(0)), 0);
+}
+
 static void
 enter_folder(void *data, int rank, RtOptions *options)
 {
@@ -131,9 +140,7 @@ MWM_06_the_chief_alone_saves(void **state)
     (void)state;
     const Plan *p = compile(saving, 2, "cpu:0");
     JobRun job = {.size = PROCESSES, .prepare = enter_folder};
-    for (int r = 0; r < PROCESSES; r++)
-        assert_int_equal(mkdir(folder_of(r), 0777), 0);
-    assert_int_equal(chdir(folder_of(0)), 0);
+    make_folders();
     const char *want = output_of(arena, p, &(JobRun){0});
     assert_job_prints(arena, p, &job, want);
     assert_true(is_there(
@@ -204,9 +211,7 @@ MWM_09_all_go_on_from_the_last_checkpoint(void **state)
 {
     (void)state;
     const Plan *p = compile(saving, 2, "cpu:0");
-    for (int r = 0; r < PROCESSES; r++)
-        assert_int_equal(mkdir(folder_of(r), 0777), 0);
-    assert_int_equal(chdir(folder_of(0)), 0);
+    make_folders();
     const char *want = build_run(arena, p, (RtOptions){0}).out;
     for (int step = 3; step < 12; step += 4) {
         JobEnd end = live_twice(p, want, (End){.step = step, .rank = -1});
@@ -252,9 +257,7 @@ MWM_10_one_that_is_interrupted_ends_all_after_a_step(void **state)
 {
     (void)state;
     const Plan *p = compile(saving, 2, "cpu:0");
-    for (int r = 0; r < PROCESSES; r++)
-        assert_int_equal(mkdir(folder_of(r), 0777), 0);
-    assert_int_equal(chdir(folder_of(0)), 0);
+    make_folders();
     const char *want = build_run(arena, p, (RtOptions){0}).out;
     for (int rank = 0; rank < PROCESSES; rank++) {
         End at = {.step = 4 + rank, .rank = rank};

@@ -5,6 +5,7 @@
 #define TFD_RUNTIME_EXEC_COUNTERS_H
 
 #include <stdint.h>
+#include "runtime/link/carrier.h"
 
 typedef struct RtStats {
     double begin, ready;  /* rt_seconds() */
@@ -19,6 +20,7 @@ typedef struct RtStats {
     int64_t file_bytes;         /* that datasets have read */
     _Atomic int64_t kept_bytes; /* and store, uncounted by the plan */
     int64_t memory;             /* of the process before the run */
+    RtLinkCount joined;         /* what it had sent then */
 } RtStats;
 
 #endif

@@ -43,6 +43,7 @@ struct RtCarrier {
     RtCarrierListener *listeners;
     double event; /* when something last happened */
     long nap_ns;
+    _Atomic int64_t messages, bytes; /* sent; others read them */
 
     RtLinkSpeed speed;
     pthread_mutex_t lock; /* of failure and listeners */
@@ -73,6 +74,12 @@ rt_carrier_speed(const RtCarrier *c)
     return c->speed;
 }
 
+RtLinkCount
+rt_carrier_sent(const RtCarrier *c)
+{
+    return (RtLinkCount){atomic_load(&c->messages), atomic_load(&c->bytes)};
+}
+
 void
 rt_carrier_set_speed(RtCarrier *c, RtLinkSpeed speed)
 {
@@ -100,6 +107,14 @@ rt_carrier_failure(RtCarrier *c)
 /* ---- transfers ----------------------------------------------------------- */
 
 static void
+count(RtCarrier *c, const RtTransfer *t)
+{
+    atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->bytes, (int64_t)t->bytes,
+                              memory_order_relaxed);
+}
+
+static void
 begin(RtCarrier *c, RtTransfer *t, bool sends)
 {
     assert(t->bytes > 0 && t->tag < RT_LINK_NUM_TAGS);
@@ -110,10 +125,12 @@ begin(RtCarrier *c, RtTransfer *t, bool sends)
     t->moved = 0;
     memset(t->handle, 0, sizeof t->handle);
     atomic_store(&t->has_ended, false);
-    if (sends)
+    if (sends) {
+        count(c, t);
         c->link->ops->send(c->link, t);
-    else
+    } else {
         c->link->ops->recv(c->link, t);
+    }
     *c->last = t;
     c->last = &t->next;
 }

@@ -43,6 +43,11 @@ typedef struct RtLinkSpeed {
     double rate;    /* bytes in a second */
 } RtLinkSpeed;
 
+/* What this process has sent since the carrier was opened. */
+typedef struct RtLinkCount {
+    int64_t messages, bytes;
+} RtLinkCount;
+
 /* Connects the link, with the addresses of all by rank, and starts the thread.
  * The carrier owns the link from now on, also after a failure. */
 Status rt_carrier_open(RtLink *link, const RtLinkAddress *all,
@@ -53,6 +58,8 @@ void rt_carrier_close(RtCarrier *c);
 int rt_carrier_rank(const RtCarrier *c);
 int rt_carrier_size(const RtCarrier *c);
 const char *rt_carrier_link(const RtCarrier *c); /* its name */
+/* Any thread. */
+RtLinkCount rt_carrier_sent(const RtCarrier *c);
 /* 20 microseconds and 1 GB/s until rt_carrier_measure. */
 RtLinkSpeed rt_carrier_speed(const RtCarrier *c);
 /* By all processes, before other transfers: measures it.  A failure after

@@ -8,6 +8,7 @@
 #include "ir/base/usage.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
+#include "runtime/link/carrier.h"
 #include "runtime/run/memory.h"
 
 /* How long steps waited for checkpoints. */
@@ -45,13 +46,25 @@ print_time(const RtRun *run, FILE *to)
     fprintf(to, "  main         %.3f s\n", ran - s->devices - s->data - saving);
 }
 
-/* ---- sums over the processes of a job ------------------------------------ */
+/* ---- totals over the processes of a job ---------------------------------- */
 
 typedef struct Totals {
-    int64_t sent; /* bytes */
+    RtLinkCount busiest; /* the most that any process has sent */
+    int64_t sent;        /* bytes of operands */
     int64_t devices, in_use, before;
     RtFootprint planned;
 } Totals;
+
+/* Since the processes have joined. */
+static RtLinkCount
+sent_by_link(const RtRun *run)
+{
+    RtLinkCount begin = run->stats.joined, now = begin;
+    if (run->carrier)
+        now = rt_carrier_sent(run->carrier);
+    return (RtLinkCount){now.messages - begin.messages,
+                         now.bytes - begin.bytes};
+}
 
 /* Of this process; then the number of runs of each program. */
 static int64_t *
@@ -61,7 +74,8 @@ own_totals(const RtRun *run, size_t *bytes)
     size_t words = sizeof(Totals) / sizeof(int64_t);
     int64_t *own = NEW_ARRAY(run->arena, int64_t, words + (size_t)n);
     Totals *t = (Totals *)(void *)own;
-    *t = (Totals){.devices = run->num_devices,
+    *t = (Totals){.busiest = sent_by_link(run),
+                  .devices = run->num_devices,
                   .in_use = usage_peak() - run->stats.memory,
                   .before = run->stats.memory,
                   .planned = rt_memory_footprint(run)};
@@ -76,10 +90,15 @@ own_totals(const RtRun *run, size_t *bytes)
 static void
 add_totals(void *data, int rank, const void *part, size_t n)
 {
-    int64_t *sum = data;
+    enum { NUM_MOST = sizeof(RtLinkCount) / sizeof(int64_t) };
+    const int64_t *own = part;
+    int64_t *all = data;
     (void)rank;
-    for (size_t i = 0; i < n / sizeof *sum; i++)
-        sum[i] += ((const int64_t *)part)[i];
+    for (size_t i = 0; i < n / sizeof *all; i++)
+        if (i >= NUM_MOST)
+            all[i] += own[i];
+        else if (own[i] > all[i])
+            all[i] = own[i];
 }
 
 /* ---- what is printed ------------------------------------------------------
@@ -95,6 +114,18 @@ print_transport(const RtRun *run, FILE *to)
 }
 
 static void
+print_messages(const RtRun *run, const RtLinkCount *most, FILE *to)
+{
+    int64_t steps = run->stats.steps - run->stats.resumed;
+    double each = steps > 0 ? (double)steps : 1.0;
+    fprintf(to,
+            "  messages     %.1f a step of %.0f bytes in all, from the busiest "
+            "process, over %s\n",
+            (double)most->messages / each, (double)most->bytes / each,
+            rt_carrier_link(run->carrier));
+}
+
+static void
 print_sent(const RtRun *run, const Totals *t, FILE *to)
 {
     fprintf(to, "collectives    %.3f MB from %d replicas",
@@ -102,6 +133,8 @@ print_sent(const RtRun *run, const Totals *t, FILE *to)
     if (run->size > 1)
         print_transport(run, to);
     fputc('\n', to);
+    if (run->carrier)
+        print_messages(run, &t->busiest, to);
 }
 
 /* Kernels that programs began, by the model's counts. */

@@ -1,7 +1,7 @@
 /*
- * all_reduce.c - all_reduce of processes of one machine, beside MPI_Allreduce
+ * all_reduce.c - all_reduce of several processes, beside MPI_Allreduce
  *
- *   mpirun -n P all_reduce [--check] [--rounds N] MEGABYTES...
+ *   mpirun -n P all_reduce [OPTION]... MEGABYTES...
  *
  * Each rank has one CPU device, and a communicator of this project beside
  * MPI's. In each round both sum the same number of f32, from one buffer to
@@ -9,20 +9,35 @@
  * ratio, and for comparison how long it takes when every rank copies as many
  * bytes from one buffer to another at the same time: what has to be read and
  * written at least.
- * --check: fails if the ratio is above 1.
  *
- * Last comes the time of an exchange of the mains (cluster/group), of 64 bytes.
+ *   --rounds N      so many
+ *   --link NAME     the processes send messages over this link; else they share
+ *                   memory, as those of one machine
+ *   --gigabits N    the rate of each process's network: prints how much of it
+ *                   is used, if a process sends and receives 2 (P - 1) / P of
+ *                   the bytes, which is the least
+ *   --check N       fails if tfd's time is more than N times MPI's
+ *
+ * Without a link the time of an exchange of the mains (cluster/group) comes
+ * last, of 64 bytes.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 #include "runtime/cluster/group/shared.h"
 #include "runtime/coll/coll.h"
+#include "runtime/link/join/join.h"
 #include "tests/bench/times.h"
 
 enum { MOST_ROUNDS = 1000, GROUP_ROUNDS = 2000 };
 
 static int rank, size;
+
+static struct {
+    int rounds; /* 0: as many as are usual */
+    const char *link;
+    double gigabits, most;
+} options;
 
 static _Noreturn void
 fail(const char *what)
@@ -62,6 +77,22 @@ exchange(void *data, const char *name, const void *own, size_t bytes, Arena *a,
     return OK;
 }
 
+/* The carrier of --link, or NULL. */
+static RtCarrier *
+join(const RtExchange *x)
+{
+    RtCarrier *c = NULL;
+    RtLinkOptions link = {.name = options.link, .timeout = 60.0};
+    if (!options.link)
+        return NULL;
+    must(rt_link_join(&link, x, &c));
+    RtLinkSpeed s = rt_carrier_speed(c);
+    if (rank == 0)
+        printf("P = %d over %s: a message takes %.1f us, and %.3f Gbit/s\n",
+               size, options.link, s.latency * 1e6, s.rate * 8e-9);
+    return c;
+}
+
 /* This process's part of a sum of count elements. */
 typedef struct Sum {
     RtColl *coll;
@@ -72,16 +103,16 @@ typedef struct Sum {
 } Sum;
 
 static void
-open_sum(Sum *s, const RtExchange *x, int64_t count)
+open_sum(Sum *s, const RtExchange *x, RtCarrier *carrier, int64_t count)
 {
     RtReduceOperand operand = {DT_f32, -1, count};
     RtDeviceConfig device = {.name = "cpu:0",
                              .num_threads = 1,
                              .spin = rt_may_spin(size),
                              .on_caller = true,
-                             .shares_memory = true,
+                             .shares_memory = !carrier,
                              .clock = rt_seconds};
-    RtCommConfig config = {.transport = "shm",
+    RtCommConfig config = {.transport = carrier ? "messages" : "shm",
                            .rank = rank,
                            .size = size,
                            .num_replicas = size,
@@ -90,6 +121,7 @@ open_sum(Sum *s, const RtExchange *x, int64_t count)
                            .num_devices = 1,
                            .num_participants = size,
                            .exchange = x,
+                           .carrier = carrier,
                            .caps = &rt_cpu_caps,
                            .devices = &s->device,
                            .timeout = 60.0,
@@ -110,6 +142,8 @@ open_sum(Sum *s, const RtExchange *x, int64_t count)
 static void
 close_sum(Sum *s)
 {
+    if (s->coll->ops->disconnect)
+        s->coll->ops->disconnect(s->coll);
     s->device->ops->close(s->device);
     s->coll->ops->close(s->coll);
 }
@@ -178,16 +212,39 @@ compare(const Buffers *b)
         fail("the sums differ");
 }
 
+static double
+percent_of_wire(double bytes, double us)
+{
+    double least = 2 * bytes * (size - 1) / size;
+    return 100 * least * 8 / (us * 1e3 * options.gigabits);
+}
+
+static void
+print_times(const Buffers *b, double times[][MOST_ROUNDS], const double *us)
+{
+    printf("P = %d, %6g MB: tfd %9.1f us, MPI %9.1f us (best %.1f, %.1f), "
+           "ratio %.3f; copies alone %9.1f us (%.2f of tfd's)\n",
+           size, (double)b->bytes / 1048576, us[BY_TFD], us[BY_MPI],
+           times[BY_TFD][0] / 1e3, times[BY_MPI][0] / 1e3,
+           us[BY_TFD] / us[BY_MPI], us[BY_COPY], us[BY_COPY] / us[BY_TFD]);
+    if (options.gigabits > 0)
+        printf("  of %g Gbit/s: tfd %.1f %%, MPI %.1f %%; tfd's rate is %.3f "
+               "of MPI's\n",
+               options.gigabits, percent_of_wire((double)b->bytes, us[BY_TFD]),
+               percent_of_wire((double)b->bytes, us[BY_MPI]),
+               us[BY_MPI] / us[BY_TFD]);
+}
+
 /* The ratio of medians. */
 static double
-measure(const RtExchange *x, double megabytes, int rounds)
+measure(const RtExchange *x, RtCarrier *carrier, double megabytes, int rounds)
 {
     static double times[NUM_WAYS][MOST_ROUNDS];
     int64_t count = (int64_t)(megabytes * 1048576.0 / sizeof(float));
     Buffers b = {.bytes = (size_t)count * sizeof(float)};
     b.in = aligned_alloc(64, b.bytes);
     b.out = aligned_alloc(64, b.bytes);
-    open_sum(&b.sum, x, count);
+    open_sum(&b.sum, x, carrier, count);
     fill(&b);
     for (int w = 0; w < BY_COPY; w++)
         time_once(runs[w], &b);
@@ -199,11 +256,7 @@ measure(const RtExchange *x, double megabytes, int rounds)
     for (int w = 0; w < NUM_WAYS; w++)
         us[w] = median(times[w], rounds) / 1e3;
     if (rank == 0)
-        printf("P = %d, %6g MB: tfd %9.1f us, MPI %9.1f us (best %.1f, %.1f), "
-               "ratio %.3f; copies alone %9.1f us (%.2f of tfd's)\n",
-               size, megabytes, us[BY_TFD], us[BY_MPI], times[BY_TFD][0] / 1e3,
-               times[BY_MPI][0] / 1e3, us[BY_TFD] / us[BY_MPI], us[BY_COPY],
-               us[BY_COPY] / us[BY_TFD]);
+        print_times(&b, times, us);
     close_sum(&b.sum);
     free(b.in);
     free(b.out);
@@ -238,29 +291,54 @@ measure_group(const RtExchange *x)
     free(all);
 }
 
+/* The index of the first size. */
+static int
+read_options(int argc, char **argv)
+{
+    int at = 1;
+    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
+        const char *name = argv[at], *value = argv[at + 1];
+        if (strcmp(name, "--rounds") == 0)
+            options.rounds = atoi(value);
+        else if (strcmp(name, "--link") == 0)
+            options.link = value;
+        else if (strcmp(name, "--gigabits") == 0)
+            options.gigabits = atof(value);
+        else if (strcmp(name, "--check") == 0)
+            options.most = atof(value);
+        else
+            fail(name);
+    }
+    return at;
+}
+
+static int
+rounds_of(double megabytes)
+{
+    if (options.rounds > 0 && options.rounds < MOST_ROUNDS)
+        return options.rounds;
+    return megabytes >= 16 ? 15 : 301;
+}
+
 int
 main(int argc, char **argv)
 {
-    int rounds = 0, at = 1;
-    bool check = false, is_over_limit = false;
+    bool is_over_limit = false;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     RtExchange x = {rank, size, exchange, NULL};
-    for (; at < argc && argv[at][0] == '-'; at++) {
-        if (strcmp(argv[at], "--check") == 0)
-            check = true;
-        else if (strcmp(argv[at], "--rounds") == 0 && at + 1 < argc)
-            rounds = atoi(argv[++at]);
-    }
+    int at = read_options(argc, argv);
+    RtCarrier *carrier = join(&x);
     for (; at < argc; at++) {
         double megabytes = atof(argv[at]);
-        int usual = megabytes >= 16 ? 15 : 301;
-        is_over_limit |=
-            measure(&x, megabytes,
-                    rounds > 0 && rounds < MOST_ROUNDS ? rounds : usual) > 1.0;
+        double ratio = measure(&x, carrier, megabytes, rounds_of(megabytes));
+        is_over_limit |= options.most > 0 && ratio > options.most;
     }
-    measure_group(&x);
+    if (carrier)
+        rt_carrier_close(carrier);
+    else
+        measure_group(&x);
     MPI_Finalize();
-    return check && is_over_limit;
+    return is_over_limit;
 }

@@ -387,7 +387,8 @@ print_resolved(Arena *a, const Options *o)
 static Status
 launch(const Options *o, char **argv)
 {
-    RtLaunchConfig config = {.argv = argv};
+    RtLaunchConfig config = {.argv = argv,
+                             .diagnose = options_value(o, OPT_DIAGNOSE, NULL)};
     int64_t size = 1;
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));

@@ -128,6 +128,57 @@ rt_add_stragglers(RtRun *run, Arena *a, RtNotes *to)
         add_note(a, to, "main", op);
 }
 
+/* ---- the job ------------------------------------------------------------- */
+
+static int32_t
+site_of(const RtRun *run, const IrOp *op)
+{
+    const IrOp *loop = rt_unbounded_loop(op);
+    for (int i = 0; i < run->sites.len; i++)
+        if (run->sites.data[i] == (loop ? loop : op))
+            return i;
+    return -1;
+}
+
+/* Of the first replica of this process that others may wait for. */
+static int32_t
+site_of_replica(const RtRun *run)
+{
+    int32_t at, site = -1;
+    for (int i = 0; i < run->num_local && site < 0; i++) {
+        const IrOp *op = rt_position(&run->locals[i], &at);
+        if (op && is_straggler(op))
+            site = site_of(run, op);
+    }
+    return site;
+}
+
+static int32_t
+site_of_element(const RtRun *run)
+{
+    int32_t at, site = -1;
+    for (int i = 0; i < run->elements.len && site < 0; i++) {
+        const IrOp *op = rt_position(&run->elements.data[i]->executor, &at);
+        if (op && op->kind != OP_return)
+            site = site_of(run, op);
+    }
+    return site;
+}
+
+int32_t
+rt_working_site(const RtRun *run)
+{
+    int32_t at, site = -1;
+    const IrOp *op = rt_position(&run->main, &at);
+    if (!op || op->kind == OP_return)
+        return -1;
+    if (op->kind == OP_launch)
+        site = site_of_replica(run);
+    else if (rt_waits_for_data(op))
+        site = site_of_element(run);
+    return site >= 0 ? site : site_of(run, op);
+}
+
 /* ---- messages ---------------------------------------------------------------
  */
 

@@ -149,6 +149,14 @@ rt_segment_name(const RtSegment *s)
 /* ---- those of another process ---------------------------------------------
  */
 
+/* Nobody can take pages away from under a map of it. */
+static bool
+keeps_its_size(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
 /* Whether fd, opened as the name says, is what the name means; maps it. */
 static bool
 map_meant(int fd, const RtSegmentName *name, RtSegment *out)
@@ -159,7 +167,8 @@ map_meant(int fd, const RtSegmentName *name, RtSegment *out)
                    .fd = -1,
                    .cookie = name->cookie};
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-        (uint64_t)st.st_size != file_bytes(name->bytes) || !map_file(fd, &s))
+        (uint64_t)st.st_size != file_bytes(name->bytes) ||
+        !keeps_its_size(fd) || !map_file(fd, &s))
         return false;
     if (*cookie_of(&s) != name->cookie) {
         rt_segment_close(&s);

@@ -12,6 +12,7 @@
 #include "ir/analysis/hooks.h"
 #include "ir/base/io/limit.h"
 #include "runtime/cluster/group/shared.h"
+#include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/hal/wait.h"
@@ -93,23 +94,27 @@ identify(RtRun *run, RtJobConfig *config)
 /* ---- where processes wait -------------------------------------------------
  */
 
+/* Where processes wait for each other, and loops that may never end. */
 static bool
 is_site(const IrFunc *fn, const IrOp *op)
 {
-    return fn->kind == FUNC_MAIN || op->kind == OP_all_reduce_start ||
-           op->kind == OP_all_gather_start;
+    if (op->kind == OP_while)
+        return !ir_is_dataset_loop(op);
+    return (fn->kind == FUNC_MAIN && ir_is_hooked(op)) ||
+           op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start;
 }
 
 static void
 list_sites(RtRun *run)
 {
     for (IrFunc *fn = run->module->first; fn; fn = fn->next) {
-        if (fn->kind != FUNC_MAIN && fn->kind != FUNC_PROGRAM)
+        if (fn->kind != FUNC_MAIN && fn->kind != FUNC_PROGRAM &&
+            fn->kind != FUNC_HOST)
             continue;
         IrHooks hooks = ir_hooks(run->arena, fn);
-        for (int i = 0; i < hooks.ops.len; i++)
-            if (is_site(fn, hooks.ops.data[i]))
-                VEC_PUSH(run->arena, run->sites, hooks.ops.data[i]);
+        for (int i = 0; i < hooks.positions.len; i++)
+            if (is_site(fn, hooks.positions.data[i]))
+                VEC_PUSH(run->arena, run->sites, hooks.positions.data[i]);
     }
 }
 
@@ -117,6 +122,8 @@ list_sites(RtRun *run)
 static const char *
 name_of(const IrOp *op)
 {
+    if (op->kind == OP_launch)
+        return "step";
     const IrSplit *split = ir_op_split(op->kind);
     return ir_op_info[split ? split->op : op->kind].name;
 }
@@ -227,6 +234,19 @@ rt_follow_job(RtRun *run)
         return OK;
     rt_job_on_stop(run->job, stop, run);
     return rt_job_stopped(run->job);
+}
+
+static int32_t
+locate(void *data)
+{
+    return rt_working_site(data);
+}
+
+void
+rt_locate_for_job(RtRun *run)
+{
+    if (run->job)
+        rt_job_locate(run->job, locate, run);
 }
 
 /* After a failure nobody may answer. */

@@ -25,6 +25,8 @@ Status rt_join_job(RtRun *run) MUST_USE;
 /* Once the communicator is open: from now on the end of the job stops the run.
  */
 Status rt_follow_job(RtRun *run) MUST_USE;
+/* The run is ready: the job learns where main is. */
+void rt_locate_for_job(RtRun *run);
 /* Last, when communicator and group are closed: st is how the run ended. */
 void rt_close_link(RtRun *run, Status st);
 

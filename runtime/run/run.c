@@ -520,6 +520,7 @@ enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
     char *frame = rt_alloc_aligned(run->arena, ir_frame_bytes(main_fn->ir));
     rt_invocation_init(main, main_fn, &run->main, frame);
     TRY(rt_watchdog_start(run));
+    rt_locate_for_job(run);
     return rt_resume(run, main);
 }
 

@@ -84,6 +84,7 @@ open_server(Members *m)
 {
     RtServerConfig config = {.id = "test",
                              .size = m->size,
+                             .rank = -1,
                              .silence = 2.5,
                              .key = members_key,
                              .address = "127.0.0.1:*",

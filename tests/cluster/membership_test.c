@@ -50,15 +50,24 @@ on_evict(void *data, int rank)
 }
 
 static void
-stage_open(Stage *s, int size)
+stage_open_on(Stage *s, int size, const char *machine)
 {
     *s = (Stage){.arena = arena_new(NULL, "a stage"),
                  .size = size,
                  .now = 1000,
                  .evicted = -1};
-    RtMembershipConfig config = {
-        .id = "test", .size = size, .out = {s, on_send, on_say, on_evict}};
+    RtMembershipConfig config = {.id = "test",
+                                 .size = size,
+                                 .server_rank = -1,
+                                 .machine = machine,
+                                 .out = {s, on_send, on_say, on_evict}};
     s->membership = rt_membership_new(s->arena, &config, s->now);
+}
+
+static void
+stage_open(Stage *s, int size)
+{
+    stage_open_on(s, size, NULL);
 }
 
 static RtRoute
@@ -107,9 +116,9 @@ heartbeat(Stage *s, int rank, RtHeartbeat b)
 }
 
 static void
-join(Stage *s, int size)
+join_on(Stage *s, int size, const char *machine)
 {
-    stage_open(s, size);
+    stage_open_on(s, size, machine);
     for (int i = 0; i < size; i++) {
         RtHello h = hello_of(i, size);
         say_hello(s, &h, (uint64_t)i + 1);
@@ -121,6 +130,12 @@ join(Stage *s, int size)
         give(s, i, &f);
     }
     assert_true(rt_membership_has_begun(s->membership));
+}
+
+static void
+join(Stage *s, int size)
+{
+    join_on(s, size, NULL);
 }
 
 /* Ticks of 0.1 s; rank `late` is in call 7 and all others wait in call 8,
@@ -136,6 +151,7 @@ run_for(Stage *s, double seconds, int late, int silent)
                              .site = 1,
                              .wait_site = 1,
                              .wait_call = 8,
+                             .at_site = -1,
                              .state = RT_JOB_WAITS};
             if (i == late)
                 b = (RtHeartbeat){.step = 4,
@@ -213,7 +229,7 @@ wrong_members_are_refused(void **state)
     RtFrame f = rt_frame_new(s.arena, RT_FRAME_HELLO, 0, 1);
     f.bytes[2] = 9;
     give(&s, 1, &f);
-    expect(&s, "a process speaks protocol 9, and the control server protocol 1",
+    expect(&s, "a process speaks protocol 9, and the control server protocol 2",
            1);
 }
 
@@ -281,8 +297,8 @@ dead_ranks_are_named(void **state)
     run_for(&s, 0.5, 2, 2);
     assert_int_equal(s.evicted, 2);
     expect(&s,
-           "error: rank 2 (h, pid 402) is dead; it was last seen in call 7, "
-           "train.tfd:12:5 (all_reduce, step 4)\n"
+           "error: rank 2 (h, pid 402) is dead; it has not finished call 8, "
+           "train.tfd:20:3 (all_gather, step 4)\n"
            "train.tfd:20:3: note: ranks 0, 1, 3 wait here for it (all_gather, "
            "call 8)\n",
            3);
@@ -295,6 +311,64 @@ dead_ranks_are_named(void **state)
     rt_membership_lost(s.membership, 1, "it ended with status 2", 2, s.now);
     run_for(&s, 0.5, -1, 1);
     expect(&s, "error: rank 1 has not joined (it ended with status 2)", 2);
+}
+
+/* Of a process on another machine that nobody waits for, or of one whose memory
+ * the server has: the last call that it has told of. */
+static void
+last_calls_are_named(void **state)
+{
+    (void)state;
+    Stage s;
+    for (int64_t wait_call = 6; wait_call < 8; wait_call++) {
+        join(&s, 2);
+        for (int i = 0; i < 2; i++)
+            heartbeat(&s, i,
+                      (RtHeartbeat){.step = 4,
+                                    .call = 7,
+                                    .wait_call = wait_call,
+                                    .at_site = -1,
+                                    .state = RT_JOB_RUNS});
+        rt_membership_closed(s.membership, 11, s.now);
+        for (int i = 0; i < 8; i++) {
+            assert_true(i > 6 || !rt_membership_is_stopped(s.membership));
+            s.now += 0.1;
+            rt_membership_tick(s.membership, s.now);
+        }
+        expect(&s,
+               wait_call == 6
+                   ? "error: rank 1 (h, pid 401) is dead; it was last seen in "
+                     "call 7, train.tfd:12:5 (all_reduce, step 4)\n"
+                   : "error: rank 1 (h, pid 401) is dead; it was last seen "
+                     "after call 7, train.tfd:12:5 (all_reduce, step 4)\n",
+               3);
+    }
+}
+
+/* The server's own network is down: nobody is to blame. */
+static void
+all_silent_ranks_are_said_at_once(void **state)
+{
+    (void)state;
+    Stage s;
+    join_on(&s, 3, "another");
+    run_for(&s, 1, -1, -1);
+    for (int i = 0; i < 22; i++) {
+        s.now += 0.1;
+        rt_membership_tick(s.membership, s.now);
+    }
+    assert_non_null(strstr(s.said, "note: ranks 0-2 are silent: no sign of any "
+                                   "process of another machine for 2."));
+    assert_null(strstr(s.said, "rank 0 "));
+    for (int i = 0; i < 30; i++) {
+        s.now += 0.1;
+        rt_membership_tick(s.membership, s.now);
+    }
+    assert_int_equal(s.evicted, -1);
+    expect(&s,
+           "error: ranks 0-2 are silent: no sign of any process of another "
+           "machine for 5.",
+           3);
 }
 
 static void
@@ -336,6 +410,9 @@ absent_ranks_are_named(void **state)
     run_for(&s, 5.3, 1, -1);
     assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is alive but "
                                    "does not come: others have waited for 5 "));
+    assert_non_null(strstr(s.said, "\ntrain.tfd:12:5: note: rank 1 is in this "
+                                   "all_reduce\ntrain.tfd:20:3: note: rank 0 "
+                                   "waits here for it (all_gather, call 8)\n"));
     assert_false(rt_membership_is_stopped(s.membership));
     run_for(&s, 296, 1, -1);
     expect(&s,
@@ -442,7 +519,9 @@ main(int argc, char **argv)
         cmocka_unit_test(missing_ranks_are_said),
         cmocka_unit_test(pairs_without_a_link_are_named),
         cmocka_unit_test(dead_ranks_are_named),
+        cmocka_unit_test(last_calls_are_named),
         cmocka_unit_test(silent_ranks_are_named),
+        cmocka_unit_test(all_silent_ranks_are_said_at_once),
         cmocka_unit_test(own_gaps_are_no_silence),
         cmocka_unit_test(absent_ranks_are_named),
         cmocka_unit_test(slow_ranks_are_noted),

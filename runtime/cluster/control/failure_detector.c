@@ -9,12 +9,22 @@
  *   not coming    with heartbeats, where others wait in a call that it has not
  *                 begun: in an endless loop, or waiting for data,
  *   slow          when it works longer than the others in each step.
+ *
+ * Where a process was that is dead or stopped is known exactly: on the server's
+ * machine from its memory, which outlives it (position.h); on another one from
+ * those that wait for it, since what it has not finished is the first call that
+ * the others have all begun and that one of them does not come out of.  A
+ * heartbeat, which is a tenth of a second old, counts only as long as no other
+ * process waits.
  */
 #include <stdlib.h>
+#include <string.h>
 #include "ir/base/message.h"
 #include "runtime/cluster/control/membership_impl.h"
 
 static const double last_heartbeats = 0.25; /* until the others' have come */
+static const double last_calls = 0.7;       /* until they wait for it, on other
+                                               machines */
 static const double silence_noted = 2;
 static const double absence_noted = 5;
 
@@ -22,28 +32,23 @@ enum { SLOW_STEPS = 20 };
 
 /* ---- where a process is ------------------------------------------------- */
 
+static void
+locate_all(RtMembership *r)
+{
+    for (int i = 0; i < r->config.size; i++) {
+        RtMemberState *member = &r->members[i];
+        RtHeartbeat now;
+        if (!member->positions.header)
+            continue;
+        rt_positions_read(&member->positions, &now);
+        rt_membership_locate(r, member, &now);
+    }
+}
+
 static const RtJobSite *
 site_of(const RtMembership *r, int32_t site)
 {
     return site >= 0 ? &r->members[0].hello.sites[site] : NULL;
-}
-
-static const char *
-last_seen(const RtMembership *r, Arena *a, int rank)
-{
-    const RtHeartbeat *b = &r->members[rank].heartbeat;
-    const RtJobSite *site = site_of(r, b->site);
-    if (b->state == RT_JOB_STARTS || !site || b->call == 0)
-        return message_printf(a,
-                              "it was last seen before its first "
-                              "collective, in step %lld",
-                              (long long)b->step);
-    const char *doing = b->state == RT_JOB_READS   ? ", waiting for data"
-                        : b->state == RT_JOB_SAVES ? ", saving"
-                                                   : "";
-    return message_printf(
-        a, "it was last seen in call %lld, %s (%s, step %lld%s)",
-        (long long)b->call, site->where, site->what, (long long)b->step, doing);
 }
 
 static bool
@@ -67,51 +72,164 @@ latest_wait(const RtMembership *r)
     return latest;
 }
 
-/* Those that wait in a call, but for one. */
-static int
-list_waiters(const RtMembership *r, int64_t call, int but, bool *waits)
+static bool
+is_past(const RtHeartbeat *b)
 {
-    int some = -1;
+    return b->state != RT_JOB_WAITS && b->wait_call == b->call;
+}
+
+/* Whether others may lack this rank in the call that a member waits in. */
+static bool
+may_wait_for(const RtMemberState *member, const RtHeartbeat *rank)
+{
+    const RtHeartbeat *b = &member->heartbeat;
+    return is_here(member) && member->lost <= 0 && b->state == RT_JOB_WAITS &&
+           b->wait_call >= rank->call + is_past(rank);
+}
+
+/* Whoever waits in the first call that lacks this rank; -1: nobody. */
+static int
+first_waiter(const RtMembership *r, int rank)
+{
+    int first = -1;
     for (int i = 0; i < r->config.size; i++) {
         const RtMemberState *member = &r->members[i];
-        waits[i] = i != but && is_here(member) && member->lost <= 0 &&
-                   member->heartbeat.state == RT_JOB_WAITS &&
-                   member->heartbeat.wait_call == call;
-        if (waits[i])
-            some = i;
+        if (i != rank && may_wait_for(member, &r->members[rank].heartbeat) &&
+            (first < 0 || member->heartbeat.wait_call <
+                              r->members[first].heartbeat.wait_call))
+            first = i;
     }
-    return some;
+    return first;
+}
+
+/* The same, where nobody else is lacked there: it is the first call that the
+ * rank has not finished. */
+static int
+only_waiter(const RtMembership *r, int rank)
+{
+    int first = first_waiter(r, rank);
+    for (int i = 0; first >= 0 && i < r->config.size; i++) {
+        const RtMemberState *member = &r->members[i];
+        if (i != rank && is_here(member) && member->lost <= 0 &&
+            member->heartbeat.call < r->members[first].heartbeat.wait_call)
+            first = -1;
+    }
+    return first;
+}
+
+static const char *
+not_finished(const RtMembership *r, Arena *a, int waiter)
+{
+    const RtHeartbeat *b = &r->members[waiter].heartbeat;
+    const RtJobSite *site = site_of(r, b->wait_site);
+    return message_printf(
+        a, "it has not finished call %lld, %s (%s, step %lld)",
+        (long long)b->wait_call, site ? site->where : "?",
+        site ? site->what : "a collective", (long long)b->step);
+}
+
+/* The last call that it has begun; whether it has come out of it. */
+static const char *
+last_seen(const RtMembership *r, Arena *a, int rank)
+{
+    const RtMemberState *member = &r->members[rank];
+    const RtHeartbeat *b = &member->heartbeat;
+    const RtJobSite *site = site_of(r, b->site);
+    int waiter = member->positions.header ? -1 : only_waiter(r, rank);
+    if (waiter >= 0)
+        return not_finished(r, a, waiter);
+    if (!site || b->call == 0)
+        return message_printf(a,
+                              "it was last seen before its first "
+                              "collective, in step %lld",
+                              (long long)b->step);
+    const char *doing = b->state == RT_JOB_READS   ? ", waiting for data"
+                        : b->state == RT_JOB_SAVES ? ", saving"
+                                                   : "";
+    if (is_past(b))
+        return message_printf(
+            a, "it was last seen after call %lld, %s (%s, step %lld%s)",
+            (long long)b->call, site->where, site->what, (long long)b->step,
+            doing);
+    return message_printf(
+        a, "it was last seen in call %lld, %s (%s, step %lld%s)",
+        (long long)b->call, site->where, site->what, (long long)b->step, doing);
+}
+
+/* Those that wait where `first` does; how many. */
+static int
+list_waiters(const RtMembership *r, int first, int rank, bool *waits)
+{
+    const RtHeartbeat *at = &r->members[rank].heartbeat;
+    int count = 0;
+    for (int i = 0; i < r->config.size; i++) {
+        const RtMemberState *member = &r->members[i];
+        waits[i] = i != rank && may_wait_for(member, at) &&
+                   member->heartbeat.wait_call ==
+                       r->members[first].heartbeat.wait_call;
+        count += waits[i];
+    }
+    return count;
 }
 
 /* Whole lines: who waits for it, and where. */
 static const char *
 waiters(const RtMembership *r, Arena *a, int rank)
 {
-    int64_t call = latest_wait(r);
     bool *waits = NEW_ARRAY(a, bool, (size_t)r->config.size);
-    int some = call ? list_waiters(r, call, rank, waits) : -1;
-    if (some < 0)
+    int first = first_waiter(r, rank);
+    if (first < 0)
         return "";
+    int count = list_waiters(r, first, rank, waits);
+    const RtHeartbeat *b = &r->members[first].heartbeat;
+    const RtJobSite *site = site_of(r, b->wait_site);
     const char *ranks = rt_membership_ranks(r, a, waits);
-    int count = 0;
-    for (int i = 0; i < r->config.size; i++)
-        count += waits[i];
-    const RtJobSite *site = site_of(r, r->members[some].heartbeat.wait_site);
-    const char *text =
-        message_printf(a, "%s %s here for it (%s, call %lld)", ranks,
-                       count == 1 ? "waits" : "wait",
-                       site ? site->what : "a collective", (long long)call);
+    const char *text = message_printf(a, "%s %s here for it (%s, call %lld)",
+                                      ranks, count == 1 ? "waits" : "wait",
+                                      site ? site->what : "a collective",
+                                      (long long)b->wait_call);
     return arena_printf(a, "%s: note: %s\n", site ? site->where : "tfd-run",
                         text);
 }
 
+/* A whole line: in whose work it is, with the lines of who waits. */
+static const char *
+where_it_is(const RtMembership *r, Arena *a, int rank)
+{
+    const char *others = waiters(r, a, rank);
+    const RtJobSite *site = site_of(r, r->members[rank].heartbeat.at_site);
+    if (!site)
+        return others;
+    const char *text =
+        message_printf(a, "rank %d is in this %s", rank, site->what);
+    return arena_printf(a, "%s: note: %s\n%s", site->where, text, others);
+}
+
 /* ---- failures ----------------------------------------------------------- */
+
+/* The last calls of a process that is not going to write them itself. */
+static void
+dump(const RtMembership *r, int rank, const char *reason)
+{
+    const RtMemberState *member = &r->members[rank];
+    const RtHello *first = &r->members[0].hello;
+    RtDump d = {r->config.diagnose, rank,  member->hello.host, first->sites,
+                first->num_sites,   reason};
+    if (!d.folder || !member->positions.header)
+        return;
+    Status st = rt_positions_dump(&member->positions, &d);
+    if (st)
+        r->config.out.say(r->config.out.data, RT_SAY_NOTE, status_message(st),
+                          "");
+    status_free(st);
+}
 
 static void
 evict(RtMembership *r, int rank, int exit_status, const char *line,
       const char *notes)
 {
     rt_membership_stop(r, exit_status, -1, line, notes);
+    dump(r, rank, line);
     r->members[rank].gone = true;
     if (r->config.out.evict)
         r->config.out.evict(r->config.out.data, rank);
@@ -134,6 +252,15 @@ stop_for_dead(RtMembership *r, int rank)
     arena_release(a);
 }
 
+/* Seconds until what is known of a dead process is all that will be. */
+static double
+patience_with(const RtMembership *r, int rank)
+{
+    bool known = r->members[rank].positions.header ||
+                 !r->members[rank].present || only_waiter(r, rank) >= 0;
+    return known ? last_heartbeats : last_calls;
+}
+
 static void
 look_for_dead(RtMembership *r, double now)
 {
@@ -144,16 +271,70 @@ look_for_dead(RtMembership *r, double now)
             (dead < 0 || member->lost < r->members[dead].lost))
             dead = i;
     }
-    if (dead >= 0 && now - r->members[dead].lost >= last_heartbeats)
+    if (dead >= 0 && now - r->members[dead].lost >= patience_with(r, dead))
         stop_for_dead(r, dead);
+}
+
+/* Those of other machines than the server's; how many. */
+static int
+list_remote(const RtMembership *r, bool *which)
+{
+    int count = 0;
+    for (int i = 0; i < r->config.size; i++) {
+        const RtMemberState *member = &r->members[i];
+        which[i] = is_here(member) && r->config.machine &&
+                   strcmp(member->hello.machine, r->config.machine) != 0;
+        count += which[i];
+    }
+    return count;
+}
+
+static double
+silence_of(const RtMemberState *member, double now)
+{
+    return is_here(member) && member->lost <= 0 ? now - member->heard : 0;
+}
+
+/* Several processes of other machines, all of them at the same time: it is the
+ * network of the server's machine. */
+static bool
+look_for_own_network(RtMembership *r, double now)
+{
+    Arena *a = arena_new(NULL, "a failure");
+    bool *which = NEW_ARRAY(a, bool, (size_t)r->config.size);
+    bool all = list_remote(r, which) > 1, said = false;
+    double least = r->config.silence + now;
+    for (int i = 0; i < r->config.size; i++) {
+        double silence = silence_of(&r->members[i], now);
+        if (which[i] && silence < least)
+            least = silence;
+    }
+    all = all && least >= silence_noted;
+    for (int i = 0; all && i < r->config.size; i++) {
+        said |= which[i] && r->members[i].silence_said;
+        r->members[i].silence_said |= which[i];
+    }
+    if (all && (!said || least >= r->config.silence)) {
+        const char *line = message_printf(
+            a,
+            "%s are silent: no sign of any process of another machine for "
+            "%.1f seconds (the network of this one is gone)",
+            rt_membership_ranks(r, a, which), least);
+        if (least >= r->config.silence)
+            rt_membership_stop(r, 3, -1, line, "");
+        else
+            r->config.out.say(r->config.out.data, RT_SAY_NOTE, line, "");
+    }
+    arena_release(a);
+    return all;
 }
 
 static void
 look_for_silent(RtMembership *r, int rank, double now)
 {
     RtMemberState *member = &r->members[rank];
-    double silence = now - member->heard;
-    if (!is_here(member) || member->lost > 0 || silence < silence_noted)
+    double silence = silence_of(member, now);
+    if (silence < silence_noted)
         return;
     Arena *a = arena_new(NULL, "a failure");
     const char *name = rt_membership_name(r, a, rank);
@@ -175,6 +356,15 @@ look_for_silent(RtMembership *r, int rank, double now)
                           waiters(r, a, rank));
     member->silence_said = true;
     arena_release(a);
+}
+
+static void
+look_for_all_silent(RtMembership *r, double now)
+{
+    if (look_for_own_network(r, now))
+        return;
+    for (int i = 0; i < r->config.size && r->phase < PHASE_STOPPED; i++)
+        look_for_silent(r, i, now);
 }
 
 /* The one that has begun the fewest calls, less than `call`; -1: none. */
@@ -207,14 +397,14 @@ say_absent(RtMembership *r, int rank, double waited)
                              "%s %s: others have waited for %.0f seconds "
                              "(--timeout allows more); %s",
                              name, what, waited, seen),
-              waiters(r, a, rank));
+              where_it_is(r, a, rank));
     else if (!r->awaited_said)
         r->config.out.say(r->config.out.data, RT_SAY_NOTE,
                           message_printf(a,
                                          "%s %s: others have waited for %.0f "
                                          "seconds; %s",
                                          name, what, waited, seen),
-                          waiters(r, a, rank));
+                          where_it_is(r, a, rank));
     r->awaited_said = true;
     arena_release(a);
 }
@@ -350,9 +540,10 @@ look_for_slow(RtMembership *r, double now)
 void
 rt_detect_failures(RtMembership *r, double now)
 {
+    locate_all(r);
     look_for_dead(r, now);
-    for (int i = 0; i < r->config.size && r->phase < PHASE_STOPPED; i++)
-        look_for_silent(r, i, now);
+    if (r->phase < PHASE_STOPPED)
+        look_for_all_silent(r, now);
     if (r->phase != PHASE_RUNNING)
         return;
     look_at_exchange(r, now);

@@ -245,6 +245,19 @@ sites(RtFrame *f, RtHello *hello)
     }
 }
 
+/* A name of another form is one of no segment. */
+static void
+segment_name(RtFrame *f, RtSegmentName *name)
+{
+    RtBytes bytes = {name, sizeof *name};
+    rt_frame_bytes(f, &bytes, sizeof *name);
+    if (!f->reads)
+        return;
+    memset(name, 0, sizeof *name);
+    if (bytes.len == sizeof *name)
+        memcpy(name, bytes.data, sizeof *name);
+}
+
 void
 rt_frame_hello(RtFrame *f, RtHello *hello)
 {
@@ -261,6 +274,7 @@ rt_frame_hello(RtFrame *f, RtHello *hello)
     for (int i = num; i < RT_NUM_IDENTITIES; i++)
         hello->identity[i] = "";
     addresses(f, &hello->addresses);
+    segment_name(f, &hello->positions);
     sites(f, hello);
 }
 
@@ -282,6 +296,7 @@ void
 rt_frame_welcome(RtFrame *f, RtWelcome *welcome)
 {
     rt_frame_text(f, &welcome->id, MOST_NAME);
+    rt_frame_i32(f, &welcome->server);
     rt_frame_count(f, &welcome->size, RT_MOST_PROCESSES, 28);
     if (f->reads)
         welcome->peers = NEW_ARRAY(f->a, RtWelcomePeer, (size_t)welcome->size);
@@ -310,6 +325,7 @@ rt_frame_heartbeat(RtFrame *f, RtHeartbeat *heartbeat)
     rt_frame_i32(f, &heartbeat->site);
     rt_frame_i32(f, &heartbeat->wait_site);
     rt_frame_i32(f, &heartbeat->state);
+    rt_frame_i32(f, &heartbeat->at_site);
     rt_frame_f64(f, &heartbeat->waited);
 }
 

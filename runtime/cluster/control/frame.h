@@ -12,9 +12,10 @@
 #define TFD_RUNTIME_CLUSTER_CONTROL_FRAME_H
 
 #include "runtime/cluster/control/job.h"
+#include "runtime/hal/segment.h"
 
 enum {
-    RT_FRAME_PROTOCOL = 1,
+    RT_FRAME_PROTOCOL = 2,
     RT_FRAME_MOST = 8 << 20, /* bytes that the server takes of one member */
     RT_MOST_PROCESSES = 4096,
     RT_MOST_ADDRESSES = 64,
@@ -76,8 +77,9 @@ typedef struct RtHello {
     double timeout;
     const char *host, *machine;
     const char *identity[RT_NUM_IDENTITIES];
-    RtAddresses addresses; /* where it answers link tests */
-    int32_t num_sites;     /* of rank 0: all have the same */
+    RtAddresses addresses;   /* where it answers link tests */
+    RtSegmentName positions; /* where it tells where it is (position.h) */
+    int32_t num_sites;       /* of rank 0: all have the same */
     RtJobSite *sites;
 } RtHello;
 
@@ -91,6 +93,7 @@ typedef struct RtWelcomePeer {
 typedef struct RtWelcome {
     const char *id;
     int32_t size;
+    int32_t server; /* the rank whose process is the control server; -1: none */
     RtWelcomePeer *peers;
 } RtWelcome;
 
@@ -116,8 +119,9 @@ typedef struct RtHeartbeat {
     int64_t wait_call; /* the one it waits in */
     int32_t site;      /* of the last call; -1: none */
     int32_t wait_site;
-    int32_t state; /* of RtJobState */
-    double waited; /* seconds, in all calls so far */
+    int32_t state;   /* of RtJobState */
+    int32_t at_site; /* in whose work it is; -1: not known */
+    double waited;   /* seconds, in all calls so far */
 } RtHeartbeat;
 
 void rt_frame_heartbeat(RtFrame *f, RtHeartbeat *heartbeat);

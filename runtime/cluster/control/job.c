@@ -1,14 +1,13 @@
 /*
  * job.c - joining a job, exchanges with all its processes, and leaving it
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/system.h"
@@ -23,26 +22,6 @@ rt_job_speaks(void)
 }
 
 /* ---- who this process is ------------------------------------------------ */
-
-/* Processes that could share memory are of one machine: one running kernel, and
- * one view of its network and its processes. */
-static const char *
-machine_name(Arena *a)
-{
-    char *boot = NULL;
-    size_t n = 0;
-    struct stat net = {0}, pid = {0};
-    Status st = file_read(a, "/proc/sys/kernel/random/boot_id", &boot, &n);
-    if (st || n < 36)
-        boot = arena_printf(a, "%ld", gethostid());
-    else
-        boot[36] = '\0';
-    status_free(st);
-    if (stat("/proc/self/ns/net", &net) || stat("/proc/self/ns/pid", &pid))
-        return boot;
-    return arena_printf(a, "%s.%llu.%llu", boot, (unsigned long long)net.st_ino,
-                        (unsigned long long)pid.st_ino);
-}
 
 static const char *
 host_name(Arena *a)
@@ -75,8 +54,9 @@ say_who(RtMember *m, const RtJobConfig *config)
                    .size = o->size,
                    .pid = getpid(),
                    .timeout = config->timeout,
+                   .positions = rt_segment_name(&m->positions.segment),
                    .host = host_name(m->arena),
-                   .machine = machine_name(m->arena)};
+                   .machine = rt_machine_name(m->arena)};
     for (int i = 0; i < RT_NUM_IDENTITIES; i++) {
         const char *text = config->identity[i];
         h->identity[i] = arena_strdup(m->arena, text ? text : "");
@@ -108,7 +88,9 @@ open_server(RtMember *m)
     RtServerConfig config = {.id = o->id,
                              .size = o->size,
                              .attempt = o->attempt,
+                             .rank = o->rank,
                              .silence = o->silence,
+                             .diagnose = o->diagnose,
                              .key = o->key,
                              .address = o->listen,
                              .say = rt_server_print};
@@ -214,6 +196,7 @@ release(RtMember *m)
         m->zmq->zmq_ctx_term(m->context);
     if (m->own_server)
         rt_server_close(m->own_server);
+    rt_positions_close(&m->positions);
     if (m->bell >= 0)
         close(m->bell);
     pthread_cond_destroy(&m->changed);
@@ -239,16 +222,18 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     RtMember *m = NEW(a, RtMember);
     m->arena = a;
     m->options = *options;
-    m->bell = -1;
+    m->bell = m->server_rank = -1;
     m->timeout = config->timeout > 0 ? config->timeout : RT_JOB_TIMEOUT;
     m->silence = options->silence > 0 ? options->silence : RT_JOB_SILENCE;
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
+    m->job = (RtJob){.rank = options->rank, .size = options->size};
+    Status st =
+        rt_positions_open(&m->positions, config->num_places, config->num_sites);
     say_who(m, config);
-    m->job = (RtJob){
-        .rank = options->rank, .size = options->size, .host = m->hello.host};
-    rt_positions_open(&m->positions, a, config->num_places, config->num_sites);
-    Status st = start(m);
+    m->job.host = m->hello.host;
+    if (!st)
+        st = start(m);
     if (!st)
         st = wait_for_go(m, config);
     if (st) {
@@ -286,6 +271,18 @@ rt_job_exchange(RtJob *job, const char *name, const void *own, size_t bytes,
     m->exchange_number++;
     pthread_mutex_unlock(&m->lock);
     return st;
+}
+
+/* ---- where it is -------------------------------------------------------- */
+
+void
+rt_job_locate(RtJob *job, int32_t (*locate)(void *data), void *data)
+{
+    RtMember *m = (RtMember *)job;
+    pthread_mutex_lock(&m->lock);
+    m->locate = locate;
+    m->locate_data = data;
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- the end ------------------------------------------------------------ */

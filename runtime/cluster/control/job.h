@@ -125,6 +125,11 @@ void rt_job_goes_on(RtJob *job, int place);
 /* Main (place 0) has begun this step, or does something else. */
 void rt_job_at(RtJob *job, int64_t step, RtJobState state);
 
+/* locate: the site in whose work this process is now, -1: none is known; it is
+ * called by the member's thread ten times a second until the job is closed, so
+ * what a process does that never comes to its next call is named. */
+void rt_job_locate(RtJob *job, int32_t (*locate)(void *data), void *data);
+
 /* ---- the end ------------------------------------------------------------ */
 
 /* Called once by the member's thread when the job ends because of another

@@ -5,49 +5,9 @@
 #define TFD_RUNTIME_CLUSTER_CONTROL_JOB_IMPL_H
 
 #include <pthread.h>
-#include "runtime/cluster/control/frame.h"
+#include "runtime/cluster/control/position.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/zmq/socket.h"
-#include "runtime/hal/wait.h"
-
-/* ---- where the process is (position.c) ----------------------------------- */
-
-enum { RT_RING = 256 }; /* the last collective calls that are kept */
-
-/* Of a collective call; times are of rt_seconds(), 0: not yet. */
-typedef struct RtRingEntry {
-    _Atomic int64_t call, step;
-    _Atomic int32_t site;
-    _Atomic double began, waited, done;
-} RtRingEntry;
-
-/* What one thread tells; read by the member's thread.  turn is odd while it
- * changes. */
-typedef struct RtPlace {
-    _Alignas(CACHE_LINE) _Atomic uint32_t turn;
-    _Atomic int64_t call, wait_call;
-    _Atomic int32_t site, wait_site;
-    _Atomic bool waits;
-    _Atomic double waited, wait_began;
-    _Atomic int64_t *calls; /* by site: how often; the call it was last */
-    _Atomic int64_t *numbers;
-    RtRingEntry *ring; /* place 0 alone */
-} RtPlace;
-
-typedef struct RtPositions {
-    RtPlace *places;
-    int num_places, num_sites;
-    _Atomic int64_t step;
-    _Atomic int32_t state; /* of RtJobState */
-} RtPositions;
-
-void rt_positions_open(RtPositions *p, Arena *a, int num_places, int num_sites);
-/* The place that is furthest behind. */
-void rt_positions_read(RtPositions *p, RtHeartbeat *out);
-/* Writes the last calls to FOLDER/rank-N.txt; reason is its first line. */
-Status rt_positions_dump(RtPositions *p, const char *folder, int rank,
-                         const char *host, const RtJobSite *sites,
-                         const char *reason) MUST_USE;
 
 /* ---- a connection to the control server ---------------------------------- */
 
@@ -92,6 +52,7 @@ typedef struct RtMember {
     int num_connections;
     RtConnection *server; /* NULL: none has answered */
     RtServer *own_server; /* NULL: it is elsewhere */
+    int server_rank;      /* whose process it is; -1: none is known */
     RtLinkTest *links;
     double began, looked, said, resolved, heard, heartbeat, tested;
     bool dumped;
@@ -108,6 +69,8 @@ typedef struct RtMember {
     bool stopped, stop_called;
     void (*on_stop)(void *data, const char *reason);
     void *on_stop_data;
+    int32_t (*locate)(void *data); /* as rt_job_locate */
+    void *locate_data;
     /* an exchange: wanted by main's thread, sent, answered */
     bool exchange_wanted, exchange_done;
     uint64_t exchange_number;

@@ -58,13 +58,19 @@ stop(RtMember *m, const RtEnd *why)
 
 /* For a reason that only this process knows. */
 static void
-stop_here(RtMember *m, int exit_status, const char *reason)
+stop_with(RtMember *m, int exit_status, const char *reason, const char *notes)
 {
     RtEnd end = {.exit_status = exit_status,
                  .speaker = m->job.rank,
                  .reason = reason,
-                 .notes = ""};
+                 .notes = notes};
     stop(m, &end);
+}
+
+static void
+stop_here(RtMember *m, int exit_status, const char *reason)
+{
+    stop_with(m, exit_status, reason, "");
 }
 
 static void
@@ -103,6 +109,15 @@ send_hello(RtMember *m, void *socket)
     rt_frame_hello(&f, &m->hello);
     send_frame(m, socket, &f);
     arena_release(a);
+}
+
+static void
+tell_at(RtMember *m)
+{
+    pthread_mutex_lock(&m->lock);
+    int32_t at = m->locate ? m->locate(m->locate_data) : -1;
+    pthread_mutex_unlock(&m->lock);
+    rt_positions_tell_at(&m->positions, at);
 }
 
 static void
@@ -294,22 +309,46 @@ say_seeking(RtMember *m, double now)
 
 /* ---- events of connections ---------------------------------------------- */
 
+/* "10.0.0.1:17000 of rank 0 (h1, pid 7)" */
 static const char *
-server_name(const RtMember *m)
+server_name(const RtMember *m, Arena *a)
 {
-    return m->server->address + strlen("tcp://");
+    const char *address = m->server->address + strlen("tcp://");
+    if (m->server_rank < 0 || !m->job.peers)
+        return address;
+    const RtJobPeer *peer = &m->job.peers[m->server_rank];
+    return message_printf(a, "%s of rank %d (%s, pid %lld)", address,
+                          m->server_rank, peer->host, (long long)peer->pid);
+}
+
+/* A whole line: the call that this process waits in, or "". */
+static const char *
+own_call(const RtMember *m, Arena *a)
+{
+    RtHeartbeat at;
+    rt_positions_read(&m->positions, &at);
+    if (at.state != RT_JOB_WAITS || at.wait_site < 0 ||
+        at.wait_site >= m->hello.num_sites)
+        return "";
+    const RtJobSite *site = &m->hello.sites[at.wait_site];
+    const char *text = message_printf(
+        a, "rank %d waits here for others (%s, call %lld, step %lld)",
+        m->job.rank, site->what, (long long)at.wait_call, (long long)at.step);
+    return arena_printf(a, "%s: note: %s\n", site->where, text);
 }
 
 static void
 lose_server(RtMember *m)
 {
     Arena *a = arena_new(NULL, "the control server");
-    stop_here(m, 3,
-              message_printf(a,
-                             "rank %d has lost the control server (%s): the "
-                             "process that it belongs to is dead, or the "
-                             "network between them",
-                             m->job.rank, server_name(m)));
+    const char *name = server_name(m, a);
+    const char *line =
+        message_printf(a,
+                       "rank %d has lost the control server (%s): the "
+                       "process that it belongs to is dead, or the "
+                       "network between them",
+                       m->job.rank, name);
+    stop_with(m, 3, line, own_call(m, a));
     arena_release(a);
 }
 
@@ -366,6 +405,7 @@ take_welcome(RtMember *m, RtFrame *f)
         peers[i] = w.peers[i].peer;
     m->job.peers = peers;
     m->job.id = w.id;
+    m->server_rank = w.server >= 0 && w.server < w.size ? w.server : -1;
     m->job.local_rank = peers[m->job.rank].local_rank;
     m->job.local_size = peers[m->job.rank].local_size;
     rt_link_test_begin(m, &w);
@@ -472,24 +512,34 @@ look_for_silence(RtMember *m, double now)
     if (now - m->heard < m->silence)
         return;
     Arena *a = arena_new(NULL, "the control server");
-    stop_here(m, 3,
-              message_printf(a,
-                             "rank %d has not heard the control server (%s) "
-                             "for %.1f seconds: the process that it belongs "
-                             "to is stopped, or its host or network is gone",
-                             m->job.rank, server_name(m), now - m->heard));
+    const char *name = server_name(m, a);
+    const char *line =
+        message_printf(a,
+                       "rank %d has not heard the control server (%s) "
+                       "for %.1f seconds: the process that it belongs "
+                       "to is stopped, or its host or network is gone",
+                       m->job.rank, name, now - m->heard);
+    stop_with(m, 3, line, own_call(m, a));
     arena_release(a);
 }
 
 static void
 dump(RtMember *m, const char *reason)
 {
-    Status st =
-        rt_positions_dump(&m->positions, m->options.diagnose, m->job.rank,
-                          m->job.host, m->hello.sites, reason);
+    RtDump d = {m->options.diagnose, m->job.rank,        m->job.host,
+                m->hello.sites,      m->hello.num_sites, reason};
+    Status st = rt_positions_dump(&m->positions, &d);
     if (st)
         rt_server_print(NULL, RT_SAY_NOTE, status_message(st), "");
     status_free(st);
+}
+
+static void
+dump_at_end(RtMember *m, const char *reason)
+{
+    if (!m->dumped)
+        dump(m, reason);
+    m->dumped = true;
 }
 
 static void
@@ -503,10 +553,18 @@ look_at_dumps(RtMember *m)
     pthread_mutex_unlock(&m->lock);
     if (wanted && atomic_exchange(wanted, false))
         dump(m, "asked for by SIGUSR2");
-    if (stopped && !m->dumped) {
-        m->dumped = true;
-        dump(m, m->stop.reason);
-    }
+    if (stopped)
+        dump_at_end(m, m->stop.reason);
+}
+
+/* Before the thread ends: of a run that failed, or was stopped so late that
+ * nobody has looked since. */
+static void
+look_at_end(RtMember *m)
+{
+    bool failed = m->end_wanted && m->end.exit_status != 0;
+    if (m->options.diagnose && m->server && (m->stopped || failed))
+        dump_at_end(m, m->stopped ? m->stop.reason : m->end.reason);
 }
 
 static void
@@ -531,6 +589,7 @@ turn(RtMember *m, double now)
     send_wanted(m);
     if (now - m->heartbeat >= heartbeat_every) {
         m->heartbeat = now;
+        tell_at(m);
         send_heartbeat(m);
     }
     look_for_silence(m, now);
@@ -576,6 +635,7 @@ rt_member_run(void *data)
         turn(m, rt_seconds());
         m->zmq->zmq_poll(items, list_items(m, items), TURN_MS);
     }
+    look_at_end(m);
     for (int i = 0; i < m->num_connections; i++)
         close_connection(m, &m->connections[i]);
     return NULL;

@@ -19,18 +19,28 @@ rt_membership_new(Arena *a, const RtMembershipConfig *config, double now)
     r->arena = a;
     r->config = *config;
     r->config.id = arena_strdup(a, config->id ? config->id : "");
+    if (config->machine)
+        r->config.machine = arena_strdup(a, config->machine);
     if (r->config.silence <= 0)
         r->config.silence = RT_JOB_SILENCE;
     r->members = NEW_ARRAY(a, RtMemberState, (size_t)config->size);
     for (int i = 0; i < config->size; i++) {
         r->members[i].fd = -1;
         r->members[i].heartbeat.site = r->members[i].heartbeat.wait_site = -1;
+        r->members[i].heartbeat.at_site = -1;
     }
     r->began = r->looked = r->missing_said = r->heartbeat_sent = now;
     r->awaited_rank = -1;
     r->speaker = -1;
     r->reason = r->notes = "";
     return r;
+}
+
+void
+rt_membership_close(RtMembership *r)
+{
+    for (int i = 0; i < r->config.size; i++)
+        rt_positions_close(&r->members[i].positions);
 }
 
 /* ---- names -------------------------------------------------------------- */
@@ -416,6 +426,7 @@ welcome(RtMembership *r)
     Arena *a = arena_new(NULL, "a welcome");
     RtWelcome w = {.id = r->config.id,
                    .size = r->config.size,
+                   .server = r->config.server_rank,
                    .peers =
                        NEW_ARRAY(a, RtWelcomePeer, (size_t)r->config.size)};
     for (int i = 0; i < r->config.size; i++) {
@@ -431,6 +442,16 @@ welcome(RtMembership *r)
     rt_membership_send_all(r, &f);
     arena_release(a);
     r->phase = PHASE_LINKING;
+}
+
+/* A process whose memory cannot be mapped is known by its heartbeats. */
+static void
+map_positions(const RtMembership *r, RtMemberState *member)
+{
+    const RtHello *h = &member->hello;
+    if (r->config.machine && strcmp(r->config.machine, h->machine) == 0 &&
+        !rt_positions_map(&member->positions, &h->positions))
+        rt_positions_close(&member->positions);
 }
 
 static void
@@ -462,6 +483,7 @@ take_hello(RtMembership *r, const RtRoute *from, int fd, uint64_t nonce,
         member->route = *from;
         member->fd = fd;
         member->heard = now;
+        map_positions(r, member);
         send_simple(r, from, RT_FRAME_HEARD, nonce);
         compare_identities(r);
         if (r->phase == PHASE_JOINING && all_are_present(r))
@@ -639,17 +661,23 @@ take_exchange(RtMembership *r, int rank, uint64_t number,
 
 /* ---- frames ------------------------------------------------------------- */
 
-static void
-take_heartbeat(RtMembership *r, RtMemberState *member, RtHeartbeat *heartbeat)
+static int32_t
+site_or_none(const RtMembership *r, int32_t site)
 {
-    int num_sites = r->members[0].hello.num_sites;
-    if (heartbeat->site < -1 || heartbeat->site >= num_sites)
-        heartbeat->site = -1;
-    if (heartbeat->wait_site < -1 || heartbeat->wait_site >= num_sites)
-        heartbeat->wait_site = -1;
-    if (heartbeat->state < 0 || heartbeat->state > RT_JOB_RETURNED)
-        heartbeat->state = RT_JOB_RUNS;
-    member->heartbeat = *heartbeat;
+    return site >= 0 && site < r->members[0].hello.num_sites ? site : -1;
+}
+
+void
+rt_membership_locate(RtMembership *r, RtMemberState *member,
+                     const RtHeartbeat *heartbeat)
+{
+    RtHeartbeat *at = &member->heartbeat;
+    *at = *heartbeat;
+    at->site = site_or_none(r, at->site);
+    at->wait_site = site_or_none(r, at->wait_site);
+    at->at_site = site_or_none(r, at->at_site);
+    if (at->state < 0 || at->state > RT_JOB_RETURNED)
+        at->state = RT_JOB_RUNS;
 }
 
 static void
@@ -690,7 +718,7 @@ take(RtMembership *r, int rank, RtFrame *f, double now)
     case RT_FRAME_HEARTBEAT:
         rt_frame_heartbeat(f, &heartbeat);
         if (rt_frame_is_good(f))
-            take_heartbeat(r, member, &heartbeat);
+            rt_membership_locate(r, member, &heartbeat);
         break;
     case RT_FRAME_LINKED:
         rt_frame_linked(f, &linked);

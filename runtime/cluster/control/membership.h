@@ -14,7 +14,7 @@
 #ifndef TFD_RUNTIME_CLUSTER_CONTROL_ROSTER_H
 #define TFD_RUNTIME_CLUSTER_CONTROL_ROSTER_H
 
-#include "runtime/cluster/control/frame.h"
+#include "runtime/cluster/control/position.h"
 
 /* Where a frame came from, and where one goes: a routing id of ZeroMQ. */
 typedef struct RtRoute {
@@ -38,6 +38,11 @@ typedef struct RtMembershipConfig {
     const char *id; /* of the job */
     int size;
     uint32_t attempt;
+    int server_rank; /* whose process is the control server; -1: none */
+    /* Of the server (RtHello.machine): the memory in which processes of it tell
+     * where they are is mapped.  NULL: none is. */
+    const char *machine;
+    const char *diagnose; /* as RtJobOptions, for those that cannot write */
     double silence; /* seconds without a heartbeat that end the job; 0: 5 */
     RtMembershipOut out;
 } RtMembershipConfig;
@@ -48,6 +53,9 @@ typedef struct RtMembership RtMembership;
  * of one clock in seconds. */
 RtMembership *rt_membership_new(Arena *a, const RtMembershipConfig *config,
                                 double now);
+
+/* Unmaps what it has of the processes. */
+void rt_membership_close(RtMembership *r);
 
 /* A message of n bytes came over the connection fd (-1: not known). */
 void rt_membership_receive(RtMembership *r, const RtRoute *from, int fd,

@@ -26,7 +26,8 @@ typedef struct RtMemberState {
     RtHello hello;
     RtLinked unreached;
     double heard;          /* when the last frame came */
-    RtHeartbeat heartbeat; /* where it was then */
+    RtPositions positions; /* its memory, where that is mapped */
+    RtHeartbeat heartbeat; /* where it is, or was when the last one came */
     double lost;           /* when it went without an end; 0: it did not */
     const char *lost_how;
     int lost_status;
@@ -74,6 +75,10 @@ const char *rt_membership_name(const RtMembership *r, Arena *a, int rank);
 /* "rank 2" or "ranks 0-2, 5" of those with which[rank]. */
 const char *rt_membership_ranks(const RtMembership *r, Arena *a,
                                 const bool *which);
+
+/* Where a member is now; what is not of this job is left out. */
+void rt_membership_locate(RtMembership *r, RtMemberState *member,
+                          const RtHeartbeat *heartbeat);
 
 /* Seconds that others wait for a process. */
 double rt_membership_timeout(const RtMembership *r);

@@ -227,6 +227,9 @@ start(RtServer *s)
     RtMembershipConfig membership = {.id = c->id,
                                      .size = c->size,
                                      .attempt = c->attempt,
+                                     .server_rank = c->rank,
+                                     .machine = rt_machine_name(s->arena),
+                                     .diagnose = c->diagnose,
                                      .silence = c->silence,
                                      .out = {s, send_frame, say, evict}};
     s->membership = rt_membership_new(s->arena, &membership, rt_seconds());
@@ -280,6 +283,8 @@ rt_server_close(RtServer *s)
         pthread_join(s->thread, NULL);
     }
     close_sockets(s);
+    if (s->membership)
+        rt_membership_close(s->membership);
     if (s->bell >= 0)
         close(s->bell);
     if (s->over >= 0)

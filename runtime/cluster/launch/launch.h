@@ -13,10 +13,11 @@
 #include "ir/base/status.h"
 
 typedef struct RtLaunchConfig {
-    int size;         /* processes */
-    unsigned attempt; /* restarts so far */
-    double silence;   /* as RtJobOptions */
-    char **argv;      /* of this process, which its children get, too */
+    int size;             /* processes */
+    unsigned attempt;     /* restarts so far */
+    double silence;       /* as RtJobOptions */
+    const char *diagnose; /* as RtJobOptions */
+    char **argv;          /* of this process, which its children get, too */
 } RtLaunchConfig;
 
 /* Runs a job and returns its exit status, whose reason has been printed.  A

@@ -11,7 +11,7 @@
 static const char zap_domain[] = "tfd";
 static const char zap_address[] = "inproc://zeromq.zap.01";
 
-enum { HANDSHAKE_MS = 10000, MOST_WAITING = 256 };
+enum { HANDSHAKE_MS = 10000, MOST_WAITING = 256, MOST_UNREAD = 1000 };
 
 /* ---- keys --------------------------------------------------------------- */
 
@@ -132,8 +132,11 @@ set_server(const RtZmq *zmq, void *socket, const RtCurveKeys *keys,
 {
     TRY(set_common(zmq, socket));
     TRY(set_int(zmq, socket, ZMQ_BACKLOG, MOST_WAITING));
-    if (most_bytes)
+    if (most_bytes) {
+        /* A flood waits in its sender. */
+        TRY(set_int(zmq, socket, ZMQ_RCVHWM, MOST_UNREAD));
         TRY(set(zmq, socket, ZMQ_MAXMSGSIZE, &most_bytes, sizeof most_bytes));
+    }
     if (!keys->given)
         return OK;
     TRY(set_int(zmq, socket, ZMQ_CURVE_SERVER, 1));

@@ -15,6 +15,7 @@
 #include "ir/base/io/options.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/start.h"
+#include "runtime/link/join/join.h"
 #include "runtime/run/list.h"
 #include "runtime/run/run.h"
 
@@ -165,8 +166,9 @@ static const OptionRow rows[NUM_OPTS] = {
                          "nobody else; without them it is on loopback only"},
     [OPT_LINK] = {.name = "link",
                   .arg = "NAME",
-                  .help = "what joins the processes: zmq or mpi; else memory, "
-                          "mpi where its launcher has started them, or zmq"},
+                  .help = "what joins the processes: zmq, mpi or ucx; else "
+                          "memory, mpi where its launcher has started them, or "
+                          "zmq"},
     [OPT_MPI] = {.name = "mpi",
                  .arg = "PATH",
                  .help = "the MPI library; else that of the launcher"},
@@ -408,11 +410,7 @@ take_link(const Options *o, RtOptions *out)
     if (wire && strcmp(wire, "plain") != 0)
         return status_new(STATUS_USAGE,
                           "--wire is plain or not given, not \"%s\"", wire);
-    if (out->link && strcmp(out->link, "zmq") != 0 &&
-        strcmp(out->link, "mpi") != 0)
-        return status_new(STATUS_USAGE, "--link is zmq or mpi, not \"%s\"",
-                          out->link);
-    return OK;
+    return out->link ? rt_link_check_name(out->link) : OK;
 }
 
 static Status

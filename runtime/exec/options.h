@@ -59,7 +59,7 @@ typedef struct RtOptions {
      * one run, which does not close it. */
     RtGroup *group;
     const RtExchange *exchange; /* of the same processes, for set-up */
-    /* What joins the processes of a job: zmq or mpi; NULL: memory that they
+    /* What joins the processes of a job: zmq, mpi or ucx; NULL: memory that they
      * share, if they do. */
     const char *link;
     const char *mpi;    /* path of the library; NULL: that of the launcher */

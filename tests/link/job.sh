@@ -21,13 +21,20 @@ same() {
   fi
 }
 
-echo "1..5"
+echo "1..6"
 wanted=$(job)
 for options in "-n 2 --link zmq" "-n 4 --link zmq" "-n 2 --link zmq --wire plain"; do
   said=$(job $options)
   same "$options"
 done
-wanted='--link is zmq or mpi, not "tcp"'
+if ldconfig -p | grep -q libucp.so.0; then
+  said=$(job -n 2 --link ucx)
+  same "-n 2 --link ucx"
+else
+  number=$((number + 1))
+  echo "ok $number - -n 2 --link ucx # SKIP there is no libucp.so.0 (Debian: libucx0)"
+fi
+wanted='--link is zmq, mpi or ucx, not "tcp"'
 said=$(job -n 2 --link tcp | grep -m 1 -o -- '--link is.*')
 same "a link that there is not"
 wanted='--wire is plain or not given, not "bare"'

@@ -2,12 +2,14 @@
  * link_run.c - collectives and a group over a real link, as one of some
  * processes
  *
- *     link_run NAME [KEY]      forked: two and three processes over loopback
+ *     link_run                 forked: two to four processes over zmq
+ *     link_run ucx             the same over UCX, by shared memory and by TCP
  *     mpirun -n P link_run mpi
  *
  * Operands follow from their replica, so each process computes what it expects.
  * Prints one line, by rank 0, and exits with 1 if anything differs.
  */
+#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,7 +53,7 @@ want(bool is_so, const char *what)
 typedef struct Board {
     _Atomic int num;
     size_t len[MOST_PROCESSES];
-    char bytes[MOST_PROCESSES][4096];
+    char bytes[MOST_PROCESSES][RT_LINK_MAX_ADDRESS];
 } Board;
 
 static Board *board;
@@ -273,12 +275,45 @@ run_mpi(void)
     return 0;
 }
 
+/* Tried in a child: processes that are forked open it themselves. */
+static bool
+has_ucx(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!dlopen("libucp.so.0", RTLD_LAZY));
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
+static int
+run_ucx(void)
+{
+    static const char *const transports[] = {"", "self,posix,sysv,cma",
+                                             "self,tcp"};
+    if (!has_ucx()) {
+        printf("1..0 # SKIP there is no libucp.so.0 (Debian: libucx0)\n");
+        return 0;
+    }
+    printf("1..3\n");
+    for (int i = 0; i < 3; i++) {
+        if (i)
+            setenv("UCX_TLS", transports[i], 1);
+        printf("%s %d - %d processes over UCX %s\n",
+               fork_all(i + 2, "ucx", NULL) ? "not ok" : "ok", i + 1, i + 2,
+               transports[i]);
+    }
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
     uint8_t key[32] = {1, 2, 3};
     if (argc > 1 && strcmp(argv[1], "mpi") == 0)
         return run_mpi();
+    if (argc > 1 && strcmp(argv[1], "ucx") == 0)
+        return run_ucx();
     printf("1..3\n");
     for (int i = 0; i < 3; i++)
         printf("%s %d - %d processes over zmq%s\n",

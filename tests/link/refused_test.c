@@ -5,8 +5,10 @@
 #include "tests/unit/status.h"
 
 #include <assert.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/cluster/zmq/socket.h"
@@ -15,7 +17,8 @@
 #include "runtime/link/zmq/zmq.h"
 #include "tests/link/memory.h"
 
-static const char *fake_mpi, *fake_without; /* fake_mpi.c, and less of it */
+static const char *fake_mpi, *fake_without;     /* fake_mpi.c, and less of it */
+static const char *fake_ucx, *fake_without_arm; /* fake_ucx.c, the same */
 
 /* What rank 1 of two answers: these bytes, or as rank 0. */
 static const void *answer;
@@ -49,7 +52,7 @@ links_are_known_and_one(void **state)
     static const char other[16 + 8] = "mpi";
     (void)state;
     assert_status_says(join("tcp", NULL), STATUS_USAGE,
-                       "there is no link \"tcp\"; there are zmq and mpi");
+                       "--link is zmq, mpi or ucx, not \"tcp\"");
     answer = other;
     answer_bytes = sizeof other;
     assert_status_says(join("zmq", NULL), STATUS_INPUT,
@@ -94,10 +97,9 @@ a_library_that_is_not_there_is_no_mpi(void **state)
     (void)state;
     Status st = join("mpi", "/nowhere/libmpi.so");
     assert_int_equal(status_kind(st), STATUS_INPUT);
-    assert_non_null(
-        strstr(status_message(st),
-               "cannot open an MPI library (--mpi PATH names one): "
-               "/nowhere/libmpi.so"));
+    assert_non_null(strstr(status_message(st),
+                           "cannot open an MPI library (--mpi PATH names one): "
+                           "/nowhere/libmpi.so"));
     status_free(st);
 }
 
@@ -119,6 +121,51 @@ refuses(const char *library, const char *fake, const void *other, size_t n,
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+}
+
+/* What a child says that has loaded this library as libucp.so.0, or that may
+ * open no file. */
+static void
+ucx_refuses(const char *library, const char *call, const char *message)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        setenv("FAKE_UCX", call, 1);
+        if (!library)
+            setrlimit(RLIMIT_NOFILE, &none);
+        else if (!dlopen(library, RTLD_NOW))
+            _exit(2);
+        Status st = join("ucx", NULL);
+        bool is_said = strstr(status_message(st), message) != NULL;
+        if (!is_said)
+            fprintf(stderr, "# %s\n", status_message(st));
+        _exit(!is_said);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void
+what_a_ucx_refuses(void **state)
+{
+    static const char *const calls[] = {
+        "ucp_config_read",   "ucp_config_modify",      "ucp_init_version",
+        "ucp_worker_create", "ucp_worker_get_efd",     "ucp_ep_create",
+        "ucp_tag_recv_nbx",  "ucp_worker_get_address", "ucp_tag_send_nbx"};
+    (void)state;
+    ucx_refuses(NULL, "",
+                "cannot open libucp.so.0, which --link ucx needs (on Debian "
+                "the package libucx0): ");
+    ucx_refuses(fake_without_arm, "",
+                "libucp.so.0 has no ucp_worker_arm; UCX 1.10 or newer is "
+                "needed");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char message[128];
+        snprintf(message, sizeof message, "%s fails: No such device", calls[i]);
+        ucx_refuses(fake_ucx, calls[i], message);
+    }
 }
 
 /* The name of the link, then the rank, the size and the family of rank 1. */
@@ -177,9 +224,11 @@ a_group_waits_no_longer_than_it_may(void **state)
 int
 main(int argc, char **argv)
 {
-    assert(argc == 3);
+    assert(argc == 5);
     fake_mpi = argv[1];
     fake_without = argv[2];
+    fake_ucx = argv[3];
+    fake_without_arm = argv[4];
     (void)argc;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_are_known_and_one),
@@ -187,6 +236,7 @@ main(int argc, char **argv)
         cmocka_unit_test(addresses_of_zmq_are_checked),
         cmocka_unit_test(a_library_that_is_not_there_is_no_mpi),
         cmocka_unit_test(what_an_mpi_refuses),
+        cmocka_unit_test(what_a_ucx_refuses),
         cmocka_unit_test(a_group_waits_no_longer_than_it_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

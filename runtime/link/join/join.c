@@ -5,20 +5,57 @@
 
 #include <string.h>
 #include "runtime/link/mpi/mpi.h"
+#include "runtime/link/ucx/ucx.h"
 #include "runtime/link/zmq/zmq.h"
 
 enum { MOST_NAME = 16 };
 
 static Status
+open_zmq(const RtLinkOptions *o, const RtExchange *x, RtLink **out)
+{
+    return rt_link_zmq_open(x->rank, x->size, o->interface, o->key, out);
+}
+
+static Status
+open_mpi(const RtLinkOptions *o, const RtExchange *x, RtLink **out)
+{
+    return rt_link_mpi_open(x->rank, x->size, o->mpi, out);
+}
+
+static Status
+open_ucx(const RtLinkOptions *o, const RtExchange *x, RtLink **out)
+{
+    bool is_local = o->interface && strcmp(o->interface, "127.0.0.1") == 0;
+    return rt_link_ucx_open(x->rank, x->size, is_local, out);
+}
+
+static const struct {
+    const char *name;
+    Status (*open)(const RtLinkOptions *o, const RtExchange *x, RtLink **out);
+} links[] = {
+    {"zmq", open_zmq},
+    {"mpi", open_mpi},
+    {"ucx", open_ucx},
+};
+
+Status
+rt_link_check_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        if (strcmp(name, links[i].name) == 0)
+            return OK;
+    return status_new(STATUS_USAGE, "--link is zmq, mpi or ucx, not \"%s\"",
+                      name);
+}
+
+static Status
 open_named(const char *name, const RtLinkOptions *o, const RtExchange *x,
            RtLink **out)
 {
-    if (strcmp(name, "zmq") == 0)
-        return rt_link_zmq_open(x->rank, x->size, o->interface, o->key, out);
-    if (strcmp(name, "mpi") == 0)
-        return rt_link_mpi_open(x->rank, x->size, o->mpi, out);
-    return status_new(STATUS_USAGE,
-                      "there is no link \"%s\"; there are zmq and mpi", name);
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        if (strcmp(name, links[i].name) == 0)
+            return links[i].open(o, x, out);
+    return rt_link_check_name(name);
 }
 
 static const char *

@@ -9,14 +9,17 @@
 #include "runtime/link/carrier.h"
 
 typedef struct RtLinkOptions {
-    const char *name;      /* zmq or mpi; NULL: mpi where it was started by its
-                              launcher, else zmq */
+    const char *name;      /* zmq, mpi or ucx; NULL: mpi where it was started
+                              by its launcher, else zmq */
     const char *mpi;       /* the library's path; NULL: that of the launcher */
     const char *interface; /* an address to listen at; NULL: all */
     const uint8_t *key;    /* 32 bytes of the job, so that messages of zmq are
                               encrypted; NULL: they are not */
     double timeout;        /* of joining, in seconds */
 } RtLinkOptions;
+
+/* A failure (STATUS_USAGE) if there is no such link. */
+Status rt_link_check_name(const char *name) MUST_USE;
 
 /* A call of all processes: opens a link, makes sure that all pairs reach each
  * other, and measures it. */

@@ -118,6 +118,14 @@ def hurt(number, name, pattern, most_seconds, rounds):
           not wrong, '\n'.join(wrong))
 
 
+def calls(folder, rank):
+    try:
+        with open('%s/rank-%d.txt' % (folder, rank)) as f:
+            return f.read()
+    except OSError as e:
+        return str(e)
+
+
 def main():
     with open('train.tfd', 'w') as f:
         f.write(PROGRAM)
@@ -152,18 +160,20 @@ def main():
     while left(pids.values()) and time.time() < end:
         time.sleep(0.01)
     check('no process outlives the parent', not left(pids.values()))
-    p = start('-n', '2', '--set', 'epochs=100000000', '--diagnose', 'calls')
+    p = start('-n', '2', '--set', 'epochs=100000000', '--diagnose', 'killed')
     pids = wait_for_ranks(p, 2)
     time.sleep(0.5)
     os.kill(pids[1], signal.SIGKILL)
     p.communicate(timeout=30)
-    try:
-        with open('calls/rank-0.txt') as f:
-            text = f.read()
-    except OSError as e:
-        text = str(e)
-    check('--diagnose writes the last collectives of whoever is left',
-          'rank 1 (' in text and text.count('train.tfd:') > 200, text[:500])
+    check('--diagnose writes the last collectives of all, and of who was killed',
+          all('rank 1 (' in calls('killed', rank) and
+              calls('killed', rank).count('train.tfd:') > 200
+              for rank in range(2)), calls('killed', 1)[:500])
+    run('-n', '2', '--set', 'odd=3', '--diagnose', 'failed')
+    check('--diagnose writes them when the run of a rank fails',
+          all('an odd epoch' in calls('failed', rank) and
+              'all_reduce train.tfd:8:14' in calls('failed', rank)
+              for rank in range(2)), calls('failed', 0)[:500])
     print('1..%d' % count)
     sys.exit(failed > 0)
 

@@ -106,7 +106,10 @@ class Position:
 
     @staticmethod
     def is_it(memory):
-        places, sites = struct.unpack("=ii", os.pread(memory.fileno(), 8, 16))
+        numbers = os.pread(memory.fileno(), 8, 16)
+        if len(numbers) < 8:
+            return False  # it is being made
+        places, sites = struct.unpack("=ii", numbers)
         if not (0 < places < 100 and 0 < sites < 1000):
             return False
         size = HEADER + places * PLACE + 16 * places * sites + RING * ENTRY
@@ -183,8 +186,15 @@ def positions_of(pids, least_calls):
 
 
 def is_left(pids):
-    return [pid for pid in pids if os.path.exists(f"/proc/{pid}") and
-            open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"]
+    left = []
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if f.read().rsplit(")", 1)[1].split()[0] != "Z":
+                    left.append(pid)
+        except OSError:
+            pass
+    return left
 
 
 def read_until(stream, part):
@@ -448,10 +458,11 @@ def play(name, rounds, seed, build, folder, machines, groups):
                                          first), None
             finally:
                 groups.put(first)
-        except (Wrong, subprocess.TimeoutExpired, OSError) as wrong:
+        except (Wrong, OSError) as wrong:
             return 0, f"round {i}: {wrong}"
-    at_once = min(rounds, groups.qsize() if name in ON_MACHINES
-                  else JOBS_AT_ONCE if rounds > max(FEW.values()) else 1)
+    at_once = 1
+    if rounds > max(FEW.values()):
+        at_once = FULL_GROUPS if name in ON_MACHINES else JOBS_AT_ONCE
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         results = list(pool.map(one, range(rounds)))
     wrong = [r[1] for r in results if r[1]]

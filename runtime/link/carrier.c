@@ -45,7 +45,7 @@ struct RtCarrier {
     long nap_ns;
     _Atomic int64_t messages, bytes; /* sent; others read them */
 
-    RtLinkSpeed speed;
+    RtLinkTopology topology;
     pthread_mutex_t lock; /* of failure and listeners */
     Status failure;
 };
@@ -68,10 +68,10 @@ rt_carrier_link(const RtCarrier *c)
     return c->link->ops->name;
 }
 
-RtLinkSpeed
-rt_carrier_speed(const RtCarrier *c)
+RtLinkTopology
+rt_carrier_topology(const RtCarrier *c)
 {
-    return c->speed;
+    return c->topology;
 }
 
 RtLinkCount
@@ -81,9 +81,9 @@ rt_carrier_sent(const RtCarrier *c)
 }
 
 void
-rt_carrier_set_speed(RtCarrier *c, RtLinkSpeed speed)
+rt_carrier_set_topology(RtCarrier *c, RtLinkTopology topology)
 {
-    c->speed = speed;
+    c->topology = topology;
 }
 
 bool
@@ -435,7 +435,7 @@ rt_carrier_open(RtLink *link, const RtLinkAddress *all, RtCarrier **out)
     c->arena = a;
     c->last = &c->first;
     c->nap_ns = NAP_NS;
-    c->speed = (RtLinkSpeed){20e-6, 1e9};
+    c->topology = (RtLinkTopology){1, {20e-6, 1e9}, {20e-6, 1e9}};
     pthread_mutex_init(&c->lock, NULL);
     Status st = start(c, all);
     if (st) {

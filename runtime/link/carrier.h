@@ -43,6 +43,14 @@ typedef struct RtLinkSpeed {
     double rate;    /* bytes in a second */
 } RtLinkSpeed;
 
+/* Which processes share a machine, and how fast messages are. */
+typedef struct RtLinkTopology {
+    int per_machine;  /* processes 0 .. n - 1 are on one machine, n .. 2n - 1
+                         on the next one; 1: nothing is known */
+    RtLinkSpeed near; /* of one machine; far, if per_machine is 1 */
+    RtLinkSpeed far;  /* of different machines, all sending at a time */
+} RtLinkTopology;
+
 /* What this process has sent since the carrier was opened. */
 typedef struct RtLinkCount {
     int64_t messages, bytes;
@@ -60,12 +68,12 @@ int rt_carrier_size(const RtCarrier *c);
 const char *rt_carrier_link(const RtCarrier *c); /* its name */
 /* Any thread. */
 RtLinkCount rt_carrier_sent(const RtCarrier *c);
-/* 20 microseconds and 1 GB/s until rt_carrier_measure. */
-RtLinkSpeed rt_carrier_speed(const RtCarrier *c);
-/* By all processes, before other transfers: measures it.  A failure after
- * `timeout` seconds names who does not answer. */
+/* One process a machine, 20 microseconds and 1 GB/s until it is set. */
+RtLinkTopology rt_carrier_topology(const RtCarrier *c);
+void rt_carrier_set_topology(RtCarrier *c, RtLinkTopology topology);
+/* By all processes, before other transfers: measures the topology's speeds.  A
+ * failure after `timeout` seconds names who does not answer. */
 Status rt_carrier_measure(RtCarrier *c, double timeout) MUST_USE;
-void rt_carrier_set_speed(RtCarrier *c, RtLinkSpeed speed);
 
 /* Any thread; never waits and allocates nothing.  Jobs of one thread are run in
  * their order.  One that comes after the end of the carrier is not run. */

@@ -1,9 +1,10 @@
 /*
  * measure.c - whether all pairs of processes reach each other, and how fast
  *
- * First everybody sends its rank to all others.  Then neighbours, ranks 2i and
- * 2i + 1, send a short message to and fro, and a long one; the least time of
- * several counts.  The slowest pair's numbers are everybody's.
+ * First everybody sends its rank to all others.  Then neighbours send a short
+ * message to and fro, and a long one; the least time of several counts.  The
+ * slowest pair's numbers are everybody's.  A process has one neighbour on its
+ * own machine, and one on the machine beside, that many pairs go to at a time.
  */
 #include <assert.h>
 #include <string.h>
@@ -207,14 +208,15 @@ ping(RtCarrier *c, int peer, void *bytes, size_t n, int times, double timeout)
     return rt_wait_word_load(&p.ended) ? p.best : 0;
 }
 
+typedef struct Speeds {
+    RtLinkSpeed near, far; /* no rate: not measured */
+} Speeds;
+
 static Status
-ping_neighbour(RtCarrier *c, Arena *a, double timeout, RtLinkSpeed *out)
+ping_neighbour(RtCarrier *c, Arena *a, int peer, double timeout,
+               RtLinkSpeed *out)
 {
-    int peer = rt_carrier_rank(c) ^ 1;
     char *bytes = arena_alloc(a, 2 * LONG);
-    *out = (RtLinkSpeed){0};
-    if (peer >= rt_carrier_size(c))
-        return OK;
     double latency = ping(c, peer, bytes, SHORT, SHORT_TIMES, timeout);
     double all = ping(c, peer, bytes, LONG, LONG_TIMES, timeout);
     if (latency == 0 || all == 0) {
@@ -226,11 +228,25 @@ ping_neighbour(RtCarrier *c, Arena *a, double timeout, RtLinkSpeed *out)
     return OK;
 }
 
+static Status
+ping_neighbours(RtCarrier *c, Arena *a, double timeout, Speeds *out)
+{
+    int rank = rt_carrier_rank(c), size = rt_carrier_size(c);
+    int n = rt_carrier_topology(c).per_machine, place = rank % n;
+    int near = rank - place + (place ^ 1);
+    int far = (rank / n ^ 1) * n + place;
+    if ((place ^ 1) < n)
+        TRY(ping_neighbour(c, a, near, timeout, &out->near));
+    if (far < size)
+        TRY(ping_neighbour(c, a, far, timeout, &out->far));
+    return OK;
+}
+
 /* ---- all of it ------------------------------------------------------------
  */
 
 static Status
-gather_speeds(RtCarrier *c, RtLinkSpeed *all, double timeout)
+gather_speeds(RtCarrier *c, Speeds *all, double timeout)
 {
     RtBruckRound r;
     int rank = rt_carrier_rank(c), size = rt_carrier_size(c);
@@ -244,17 +260,27 @@ gather_speeds(RtCarrier *c, RtLinkSpeed *all, double timeout)
     return OK;
 }
 
-static RtLinkSpeed
-slowest(const RtLinkSpeed *all, int num)
+static void
+take_slower(RtLinkSpeed *s, RtLinkSpeed other)
 {
-    RtLinkSpeed s = {0};
-    for (int i = 0; i < num; i++) {
-        if (all[i].latency > s.latency)
-            s.latency = all[i].latency;
-        if (all[i].rate > 0 && (s.rate == 0 || all[i].rate < s.rate))
-            s.rate = all[i].rate;
+    if (other.latency > s->latency)
+        s->latency = other.latency;
+    if (other.rate > 0 && (s->rate == 0 || other.rate < s->rate))
+        s->rate = other.rate;
+}
+
+static void
+set_slowest(RtCarrier *c, const Speeds *all)
+{
+    Speeds s = {{0, 0}, {0, 0}};
+    RtLinkTopology t = rt_carrier_topology(c);
+    for (int i = 0; i < rt_carrier_size(c); i++) {
+        take_slower(&s.near, all[i].near);
+        take_slower(&s.far, all[i].far);
     }
-    return s;
+    t.near = s.near.rate > 0 ? s.near : s.far;
+    t.far = s.far;
+    rt_carrier_set_topology(c, t);
 }
 
 Status
@@ -262,14 +288,14 @@ rt_carrier_measure(RtCarrier *c, double timeout)
 {
     int size = rt_carrier_size(c);
     Arena *a = arena_new(NULL, "speed of messages");
-    RtLinkSpeed *all = NEW_ARRAY(a, RtLinkSpeed, (size_t)size);
+    Speeds *all = NEW_ARRAY(a, Speeds, (size_t)size);
     Status st = greet_all(c, a, timeout);
     if (!st)
-        st = ping_neighbour(c, a, timeout, &all[0]);
+        st = ping_neighbours(c, a, timeout, &all[0]);
     if (!st)
         st = gather_speeds(c, all, timeout);
     if (!st && size > 1)
-        rt_carrier_set_speed(c, slowest(all, size));
+        set_slowest(c, all);
     arena_release(a);
     return st;
 }

@@ -164,6 +164,28 @@ num_devices(const RtRun *run)
 /* ---- joining --------------------------------------------------------------
  */
 
+static bool
+are_together(const RtJobPeer *x, const RtJobPeer *y)
+{
+    return strcmp(x->machine, y->machine) == 0 && strcmp(x->host, y->host) == 0;
+}
+
+/* Where all machines have as many processes, with neighbouring ranks; else, or
+ * on one machine, 1. */
+static int
+num_per_machine(const RtJob *job)
+{
+    int n = 1;
+    while (n < job->size && are_together(&job->peers[0], &job->peers[n]))
+        n++;
+    if (n == job->size || job->size % n)
+        return 1;
+    for (int k = 1; k < job->size; k++)
+        if (are_together(&job->peers[k - 1], &job->peers[k]) != (k % n != 0))
+            return 1;
+    return n;
+}
+
 /* Of processes that share no memory: on several machines. */
 static Status
 open_link(RtRun *run)
@@ -174,6 +196,7 @@ open_link(RtRun *run)
                              .mpi = o->mpi,
                              .interface = o->job->key ? NULL : "127.0.0.1",
                              .key = o->is_wire_plain ? NULL : o->job->key,
+                             .per_machine = num_per_machine(run->job),
                              .timeout = JOINING};
     TRY(rt_link_join(&options, &run->exchange, &run->carrier));
     run->group = rt_link_group_open(run->carrier, run->timeout);

@@ -23,6 +23,7 @@
 enum { MOST_PROCESSES = 64, MOST_REPLICAS = 64, MOST_OPERANDS = 4 };
 
 static uint32_t random_state = 1;
+static int per_machine = 1; /* of jobs that are opened */
 static int num_shapes = 1000;
 
 static int
@@ -71,6 +72,10 @@ open_job(Job *job, int size, int each, int devices, double timeout)
         assert_null(
             rt_carrier_open(memory_link(job->net, p), none, &job->carriers[p]));
     for (int p = 0; p < size; p++) {
+        RtLinkTopology t = rt_carrier_topology(job->carriers[p]);
+        t.per_machine = per_machine;
+        t.near.rate *= 10;
+        rt_carrier_set_topology(job->carriers[p], t);
         RtCommConfig config = {.transport = "messages",
                                .rank = p,
                                .size = size,
@@ -411,6 +416,21 @@ reduce_once(Reduction *r, int algorithm)
     free_operands(r);
 }
 
+/* Of 2, 4 or 8 processes each, on up to 8 machines. */
+static void
+machines_combine_first(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        int machines = 1 + below(8), each = 1 << below(2);
+        per_machine = 2 << below(machines > 4 ? 1 : 3);
+        run_random_job(machines * per_machine, each, 1,
+                       i % 3 ? MESSAGES_HIERARCHY : NUM_MESSAGES_ALGORITHMS,
+                       below(6) ? 3000 : 60000);
+    }
+    per_machine = 1;
+}
+
 /* More pieces than slots. */
 static void
 long_operands_go_in_pieces(void **state)
@@ -478,6 +498,24 @@ messages_grow_with_the_logarithm(void **state)
             assert_int_equal(much.bytes,
                              2 * all / (uint64_t)size * (uint64_t)(size - 1));
         }
+    }
+}
+
+/* Between machines goes what one process of each would send. */
+static void
+machines_send_as_one_process(void **state)
+{
+    (void)state;
+    for (int machines = 2; machines <= 5; machines++) {
+        int count = 64 * 4 * machines;
+        per_machine = 4;
+        MemoryCount most = busiest(4 * machines, count, MESSAGES_HIERARCHY);
+        uint64_t all = 4 * (uint64_t)count, slice = all / 4;
+        assert_int_equal(most.messages, 2 * 3 + 2 * (machines - 1));
+        assert_int_equal(most.bytes,
+                         2 * 3 * slice + 2 * slice / (uint64_t)machines *
+                                             (uint64_t)(machines - 1));
+        per_machine = 1;
     }
 }
 
@@ -622,17 +660,23 @@ static void
 all_agree_on_the_speed(void **state)
 {
     (void)state;
-    for (int size = 1; size <= 5; size++) {
+    for (int i = 1; i <= 8; i++) {
         Job job;
-        Joiner joiners[5] = {{0}};
+        int size = i > 5 ? 2 * (i - 4) : i; /* 4, 6, 8: machines of two */
+        Joiner joiners[8] = {{0}};
+        per_machine = i > 5 ? 2 : 1;
         open_job(&job, size, 1, 1, 60.0);
+        per_machine = 1;
         measure_all(&job, joiners);
-        RtLinkSpeed s = rt_carrier_speed(job.carriers[0]);
-        assert_true(s.latency > 0 && s.rate > 0);
+        RtLinkTopology t = rt_carrier_topology(job.carriers[0]);
+        assert_true(t.near.latency > 0 && t.near.rate > 0);
+        assert_true(t.far.latency > 0 && t.far.rate > 0);
         for (int p = 0; p < size; p++) {
-            RtLinkSpeed other = rt_carrier_speed(job.carriers[p]);
+            RtLinkTopology other = rt_carrier_topology(job.carriers[p]);
             assert_null(joiners[p].status);
-            assert_true(other.latency == s.latency && other.rate == s.rate);
+            assert_int_equal(t.per_machine, other.per_machine);
+            assert_memory_equal(&t.near, &other.near, sizeof t.near);
+            assert_memory_equal(&t.far, &other.far, sizeof t.far);
         }
         close_job(&job);
     }
@@ -671,8 +715,10 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_shape_has_the_bits_of_one_process),
+        cmocka_unit_test(machines_combine_first),
         cmocka_unit_test(long_operands_go_in_pieces),
         cmocka_unit_test(messages_grow_with_the_logarithm),
+        cmocka_unit_test(machines_send_as_one_process),
         cmocka_unit_test(silence_ends_with_the_time),
         cmocka_unit_test(a_missing_replica_is_known),
         cmocka_unit_test(a_link_that_fails_ends_all_calls),

@@ -403,9 +403,173 @@ halving(MsgPiece *p)
     return true;
 }
 
+/* ---- hierarchy -------------------------------------------------------------
+ *
+ * Within a machine each process combines a slice, of the machine's nodes, which
+ * are a subtree of D2's tree; processes of the same place in their machines
+ * exchange what they have.  So of an operand a machine sends no more than what
+ * one process would. */
+
+static bool
+has_machines(const MsgInstance *s)
+{
+    const MsgComm *comm = s->comm;
+    int n = comm->topology.per_machine, size = comm->size;
+    for (int i = 0; i < s->num; i++)
+        if (s->kernels[i].value != dtype_compute(s->kernels[i].stored))
+            return false;
+    return n > 1 && n < size && s->nodes->num == size && s->nodes->most == 1 &&
+           is_power_of_two(n) &&
+           is_power_of_two(comm->coll.num_replicas / (size / n));
+}
+
+/* Of what a machine has, that of the process at a place in it. */
+static RtSteps
+place_slice(const MsgPiece *p, int place)
+{
+    return rt_steps_slice(p->steps, p->comm->topology.per_machine, place);
+}
+
+/* Of that, what a machine's process combines for all machines. */
+static RtSteps
+machine_slice(const MsgPiece *p, int machine)
+{
+    int n = p->comm->topology.per_machine;
+    return rt_steps_slice(place_slice(p, p->comm->rank % n), p->comm->size / n,
+                          machine);
+}
+
+/* Processes that exchange: `num` of them, whose ranks are `stride` apart; this
+ * one is number `own`. */
+typedef struct Peers {
+    int first, stride, num, own;
+} Peers;
+
+static Peers
+peers_of_machine(const MsgPiece *p)
+{
+    int n = p->comm->topology.per_machine, rank = p->comm->rank;
+    return (Peers){rank - rank % n, 1, n, rank % n};
+}
+
+static Peers
+peers_of_place(const MsgPiece *p)
+{
+    int n = p->comm->topology.per_machine, rank = p->comm->rank;
+    return (Peers){rank % n, n, p->comm->size / n, rank / n};
+}
+
+/* To each its slice of what this process has after so many rounds.  What comes
+ * is received one behind the other. */
+static void
+scatter(MsgPiece *p, int step, Peers to, int rounds,
+        RtSteps (*slice)(const MsgPiece *, int))
+{
+    size_t own = node_bytes(p, slice(p, to.own));
+    for (int i = 1; i < to.num; i++) {
+        int k = (to.own + to.num - i) % to.num;
+        rt_msg_recv(p, to.first + k * to.stride, step,
+                    p->received + (size_t)k * own, own);
+    }
+    for (int i = 1; i < to.num; i++) {
+        int k = (to.own + i) % to.num;
+        RtSteps s = slice(p, k);
+        rt_msg_send(p, to.first + k * to.stride, step, sum_at(p, rounds, s),
+                    node_bytes(p, s));
+    }
+}
+
+/* The own slice's result to all, and theirs from them. */
+static void
+share_results(MsgPiece *p, int step, Peers with,
+              RtSteps (*slice)(const MsgPiece *, int))
+{
+    RtSteps own = slice(p, with.own);
+    for (int i = 1; i < with.num; i++) {
+        int k = (with.own + with.num - i) % with.num;
+        RtSteps s = slice(p, k);
+        rt_msg_recv(p, with.first + k * with.stride, step,
+                    result_at(p, s.begin),
+                    rt_layout_bytes(layout_of(p), FORM_RESULT, s));
+    }
+    for (int i = 1; i < with.num; i++)
+        rt_msg_send(p, with.first + (with.own + i) % with.num * with.stride,
+                    step, result_at(p, own.begin),
+                    rt_layout_bytes(layout_of(p), FORM_RESULT, own));
+}
+
+/* What was scattered, of all in turn. */
+static void
+collect(const MsgPiece *p, Peers from, int rounds, RtSteps s, size_t at)
+{
+    size_t n = node_bytes(p, s);
+    for (int k = 0; k < from.num; k++)
+        p->in[k] = (k == from.own ? sum_at(p, rounds, s)
+                                  : p->received + (size_t)k * n) +
+                   at;
+}
+
+/* The machine's nodes to one. */
+static void
+combine_machine(MsgPiece *p)
+{
+    Peers from = peers_of_machine(p);
+    RtSteps s = place_slice(p, from.own);
+    RtFragment f = {.operand = -1};
+    while (rt_layout_next(layout_of(p), s, &f)) {
+        size_t at = fragment_offset(p, FORM_NODE, s, &f);
+        void *out = sum_at(p, 1, s) + at;
+        collect(p, from, 0, s, at);
+        p->instance->kernels[f.operand].values(from.num, p->in, 1, &out, 0,
+                                               f.end - f.begin);
+    }
+}
+
+/* Those of all machines to a result. */
+static void
+combine_machines(MsgPiece *p)
+{
+    Peers from = peers_of_place(p);
+    RtSteps s = machine_slice(p, from.own);
+    RtFragment f = {.operand = -1};
+    while (rt_layout_next(layout_of(p), s, &f)) {
+        collect(p, from, 1, s, fragment_offset(p, FORM_NODE, s, &f));
+        rt_nodes_combine(&p->instance->kernels[f.operand], p->comm->scratch,
+                         p->comm->machines, p->in,
+                         result_at(p, s.begin) +
+                             fragment_offset(p, FORM_RESULT, s, &f),
+                         f.end - f.begin);
+    }
+}
+
+static bool
+hierarchy(MsgPiece *p)
+{
+    int k = p->round++;
+    switch (k) {
+    case 0:
+        make_slices(p, 1);
+        scatter(p, k, peers_of_machine(p), 0, place_slice);
+        return true;
+    case 1:
+        combine_machine(p);
+        scatter(p, k, peers_of_place(p), 1, machine_slice);
+        return true;
+    case 2:
+        combine_machines(p);
+        share_results(p, k, peers_of_place(p), machine_slice);
+        return true;
+    case 3:
+        share_results(p, k, peers_of_machine(p), place_slice);
+        return true;
+    }
+    return false;
+}
+
 const MsgAlgorithm rt_msg_algorithms[NUM_MESSAGES_ALGORITHMS] = {
     [MESSAGES_GATHER] = {"gather", NULL, gather},
     [MESSAGES_EXCHANGE] = {"exchange", NULL, exchange},
     [MESSAGES_HALVING] = {"halving", has_levels, halving},
     [MESSAGES_DOUBLING] = {"doubling", has_levels, doubling},
+    [MESSAGES_HIERARCHY] = {"hierarchy", has_machines, hierarchy},
 };

@@ -1,10 +1,10 @@
 /*
  * choose.c - the algorithm that takes the least time
  *
- * A model of two numbers, which were measured between neighbours and are the
- * same in all processes: the latency of a message and the rate of bytes.
- * Messages of a round that go to several processes follow each other at once,
- * and count a quarter of a latency each.
+ * A model of the numbers that were measured between neighbours and are the same
+ * in all processes: the latency of a message and the rate of bytes, on a
+ * machine and between machines. Messages of a round that go to several
+ * processes follow each other at once, and count a quarter of a latency each.
  */
 #include "runtime/coll/messages/messages_impl.h"
 
@@ -17,23 +17,53 @@ rounds_of(int size)
     return n;
 }
 
+/* Messages one after the other, of so many bytes in all. */
+static double
+rounds_at(RtLinkSpeed speed, double rounds, double bytes)
+{
+    return rounds * speed.latency + bytes / speed.rate;
+}
+
+/* A round of messages to all others of num. */
+static double
+scatter_at(RtLinkSpeed speed, double num, double bytes)
+{
+    return num > 1 ? rounds_at(speed, 1 + (num - 2) / 4, bytes) : 0;
+}
+
+/* Of `bytes` that all combine, what a process sends of its share. */
+static double
+share(double bytes, double num)
+{
+    return bytes * (num - 1) / num;
+}
+
 static double
 seconds(const MsgInstance *s, RtMessagesAlgorithm algorithm, double bytes)
 {
     const MsgComm *comm = s->comm;
-    double latency = comm->speed.latency, size = comm->size;
-    double rate = comm->speed.rate, slices = bytes * (size - 1) / size;
+    const RtLinkTopology *t = &comm->topology;
+    double size = comm->size, each = t->per_machine, machines = size / each;
     double nodes = s->nodes->num, most = s->nodes->most;
-    double rounds = rounds_of(comm->size);
+    double near = rounds_of(t->per_machine);
+    double far = rounds_of(comm->size) - near;
+    double away = size > 1 ? (size - each) / (size - 1) : 0; /* of messages */
     switch (algorithm) {
     case MESSAGES_GATHER:
-        return rounds * latency + (nodes - nodes / size) * bytes / rate;
+        return rounds_at(t->far, near + far, (nodes - nodes / size) * bytes);
     case MESSAGES_EXCHANGE:
-        return 2 * (1 + (size - 2) / 4) * latency + (most + 1) * slices / rate;
+        return 2 * scatter_at(t->far, size, 0) +
+               (most + 1) * share(bytes, size) *
+                   (away / t->far.rate + (1 - away) / t->near.rate);
     case MESSAGES_HALVING:
-        return 2 * rounds * latency + 2 * slices / rate;
+        return rounds_at(t->near, 2 * near, 2 * share(bytes, each)) +
+               rounds_at(t->far, 2 * far, 2 * share(bytes / each, machines));
     case MESSAGES_DOUBLING:
-        return rounds * (latency + bytes / rate);
+        return rounds_at(t->near, near, near * bytes) +
+               rounds_at(t->far, far, far * bytes);
+    case MESSAGES_HIERARCHY:
+        return 2 * scatter_at(t->near, each, share(bytes, each)) +
+               2 * scatter_at(t->far, machines, share(bytes / each, machines));
     case NUM_MESSAGES_ALGORITHMS:
         break;
     }

@@ -296,6 +296,8 @@ make_nodes(MsgComm *comm)
     comm->node_kinds[KIND_NODES] = rt_nodes_new(comm->arena, n, size);
     comm->node_kinds[KIND_LEAVES] = rt_nodes_of_leaves(comm->arena, n, size);
     comm->node_kinds[KIND_FIRST] = rt_nodes_of_first(comm->arena, size);
+    comm->machines =
+        rt_nodes_new(comm->arena, n, size / comm->topology.per_machine);
     comm->scratch = rt_node_scratch_new(comm->arena, n);
 }
 
@@ -317,7 +319,7 @@ rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
     comm->rank = config->rank;
     comm->size = config->size;
     comm->each = config->num_local / config->num_devices;
-    comm->speed = rt_carrier_speed(config->carrier);
+    comm->topology = rt_carrier_topology(config->carrier);
     comm->forced = -1;
     comm->queue_end = &comm->queue;
     comm->listener.stopped = carrier_has_stopped;

@@ -103,8 +103,9 @@ struct MsgComm {
     RtCarrier *carrier;
     int rank, size;
     int each; /* replicas of a device */
-    RtLinkSpeed speed;
-    int forced; /* algorithm; -1: by speed */
+    RtLinkTopology topology;
+    RtNodes *machines; /* as if each were a process */
+    int forced;        /* algorithm; -1: by speed */
     MsgInstance *instances;
     atomic_bool stopped;
     RtCarrierListener listener;

@@ -285,7 +285,8 @@ count_instance(MsgComm *comm, const MsgInstance *s)
     piece = piece < all ? piece : all;
     whole = whole < all ? whole : all;
     size_t slices = num * (piece / (size_t)comm->size + 1);
-    size_t received = greater(greater(slices, piece), num * whole);
+    size_t uneven = (size_t)comm->size; /* slices of slices */
+    size_t received = greater(greater(slices, piece) + uneven, num * whole);
     comm->node_bytes =
         greater(comm->node_bytes, (size_t)s->nodes->most * piece * step);
     comm->received_bytes = greater(comm->received_bytes, received * step);

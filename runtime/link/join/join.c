@@ -104,8 +104,12 @@ rt_link_join(const RtLinkOptions *options, const RtExchange *exchange,
         link->ops->close(link, true);
     else
         st = rt_carrier_open(link, all, &c);
-    if (!st)
+    if (!st) {
+        if (options->per_machine > 1)
+            rt_carrier_set_topology(
+                c, (RtLinkTopology){.per_machine = options->per_machine});
         st = rt_carrier_measure(c, options->timeout);
+    }
     if (st && c) {
         rt_carrier_stop(c);
         rt_carrier_close(c);

@@ -173,12 +173,9 @@ send_wanted(RtMember *m)
 static void
 close_connection(RtMember *m, RtConnection *c)
 {
-    if (c->monitor)
-        m->zmq->zmq_close(c->monitor);
-    if (c->socket) {
-        m->zmq->zmq_socket_monitor(c->socket, NULL, 0);
+    rt_zmq_close_monitor(m->zmq, c->socket, c->monitor);
+    if (c->socket)
         m->zmq->zmq_close(c->socket);
-    }
     c->monitor = c->socket = NULL;
 }
 

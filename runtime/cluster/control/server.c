@@ -260,10 +260,11 @@ static void
 close_sockets(RtServer *s)
 {
     int linger = LINGER_MS;
-    void *sockets[] = {s->monitor, s->zap, s->router};
+    void *sockets[] = {s->zap, s->router};
+    rt_zmq_close_monitor(s->zmq, s->router, s->monitor);
     if (s->router)
         s->zmq->zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         if (sockets[i])
             s->zmq->zmq_close(sockets[i]);
     if (s->context)

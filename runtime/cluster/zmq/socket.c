@@ -306,6 +306,15 @@ rt_zmq_open_monitor(const RtZmq *zmq, void *context, void *socket,
     return OK;
 }
 
+void
+rt_zmq_close_monitor(const RtZmq *zmq, void *socket, void *monitor)
+{
+    if (!monitor)
+        return;
+    zmq->zmq_socket_monitor(socket, NULL, 0);
+    zmq->zmq_close(monitor);
+}
+
 /* Two parts: the event and its value, then the address. */
 bool
 rt_zmq_next_event(const RtZmq *zmq, void *monitor, int *event, int32_t *value)

@@ -56,6 +56,10 @@ int rt_zmq_port(const RtZmq *zmq, void *socket);
 /* Events of a socket (ZMQ_EVENT_*), to be read by rt_zmq_next_event. */
 Status rt_zmq_open_monitor(const RtZmq *zmq, void *context, void *socket,
                            const char *name, int events, void **out) MUST_USE;
+/* Before its socket is closed: events stop, then their reader goes.  In the
+ * other order libzmq's thread waits for ever for somebody to read, and whoever
+ * closes the socket for that thread.  NULL: there is none. */
+void rt_zmq_close_monitor(const RtZmq *zmq, void *socket, void *monitor);
 /* The next event without waiting; false: none. */
 bool rt_zmq_next_event(const RtZmq *zmq, void *monitor, int *event,
                        int32_t *value);

@@ -46,7 +46,7 @@ class Job:
             f.write(os.urandom(32))
         subprocess.run([f"{self.build}/tfdc", EXAMPLE, *SIZES, "--strategy",
                         "multi_worker_mirrored", "--workers", str(WORKERS),
-                        "--devices", "cpu:0", "-o", self.plan], check=True)
+                        "--devices", "cpu:0-1", "-o", self.plan], check=True)
         self.expected = self.run(self.tfd_run()).stdout
 
     def tfd_run(self, *options):
@@ -63,14 +63,14 @@ class Job:
                               timeout=SECONDS)
 
     def on_hosts(self, environment=lambda rank: {},
-                 options=lambda rank: []):
-        """A process a host, with what these two have for its rank."""
+                 options=lambda rank: [], each=1):
+        """Processes on each host, with what these two have for a rank."""
         processes = [
             self.machines.start(
-                rank + 1, self.member(*options(rank)),
+                rank // each + 1, self.member(*options(rank)),
                 env=dict(os.environ, **environment(rank)),
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for rank in range(WORKERS)]
+            for rank in range(WORKERS * each)]
         out = ""
         for rank, process in enumerate(processes):
             printed, said = process.communicate(timeout=SECONDS)
@@ -115,6 +115,13 @@ def torchrun(job):
 def by_hand(job):
     return job.on_hosts(options=lambda rank: [
         "--rank", str(rank), "--size", str(WORKERS), "--join", ADDRESS])
+
+
+def two_on_each(job):
+    """Those of a machine combine their replicas before machines do."""
+    return job.on_hosts(each=2, options=lambda rank: [
+        "--rank", str(rank), "--size", str(2 * WORKERS), "--join", ADDRESS,
+        "--link", "zmq"])
 
 
 def remote_shell(job):
@@ -179,6 +186,7 @@ LAUNCHERS = {
     "TF_CONFIG": tf_config,
     "torchrun": torchrun,
     "--rank, --size and --join": by_hand,
+    "two processes on each machine": two_on_each,
     "mpirun of Open MPI": open_mpi,
     "mpiexec of MPICH": mpich,
     "srun": lambda job: srun(job, "none"),

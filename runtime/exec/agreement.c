@@ -40,10 +40,11 @@ begin_wait(RtRun *run)
     rt_job_waits(run->job, 0, run->site);
 }
 
+/* One that failed is where this process was when the job ended. */
 static Status
 end_wait(RtRun *run, Status st)
 {
-    if (run->job)
+    if (run->job && !st)
         rt_job_goes_on(run->job, 0);
     return st;
 }

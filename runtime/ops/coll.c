@@ -306,7 +306,7 @@ wait_for_instance(RtInvocation *inv, const RtHostOp *h)
     if (run->job)
         rt_job_waits(run->job, device, h->site);
     RtCollResult end = run->coll->ops->done(h->instance, device);
-    if (run->job)
+    if (run->job && end == COLL_OK)
         rt_job_goes_on(run->job, device);
     switch (end) {
     case COLL_OK:

@@ -9,6 +9,7 @@ rounds; how soon it is named, and that no process is left after ten seconds.
     stopped     SIGSTOP
     remote      kill -9, on another machine than the control server
     link        the network of a machine goes down
+    chief       kill -9, SIGSTOP, or the network, of rank 0, which has the server
     loops       a replica's while that never ends
 
 Machines are network namespaces (hosts.py).  Where a process was is read from
@@ -38,8 +39,8 @@ MACHINES = 3
 NAMED_KILLED, NAMED_SILENT, LEFT = 1.0, 3.0, 10.0  # seconds
 TIMEOUT = 6  # --timeout of jobs that loop: they are named after 5 seconds
 JOBS_AT_ONCE = 6
-FEW = {"killed": 4, "remote": 4, "stopped": 1, "loops": 1, "link": 1}
-GROUPS, FULL_GROUPS = 2, 4  # of machines
+FEW = {"killed": 4, "remote": 4, "stopped": 1, "loops": 1, "link": 1, "chief": 2}
+GROUPS, FULL_GROUPS = 3, 4  # of machines
 
 PROGRAM = """param epochs: i64 = 1
 param stuck: i64 = -1
@@ -400,8 +401,8 @@ def hurt_remote(build, folder, rng, machines, first, rank, what, most, hurt):
     with Remote(build, folder, machines, first) as job:
         positions = positions_of(job.pids, 3)
         time.sleep(0.4 * rng.random())
-        began = time.monotonic()
         hurt(job)
+        began = time.monotonic()
         said, named = read_until(job.processes[0].stderr, what)
         position = positions[rank].read()
         said += finish(job.processes, job.pids.values(), began)
@@ -426,10 +427,60 @@ def hurt_remote(build, folder, rng, machines, first, rank, what, most, hurt):
     return named - began
 
 
+def chief(build, folder, rng, machines, first):
+    """All others say that rank 0 is lost, and where they are."""
+    how = rng.choice(["killed", "stopped", "link"])
+    what = ("has lost the control server" if how == "killed" else
+            "has not heard the control server")
+    try:
+        with Remote(build, folder, machines, first) as job:
+            positions = positions_of(job.pids, 3)
+            time.sleep(0.4 * rng.random())
+            if how == "link":
+                machines.link(first, False)
+            else:
+                os.kill(job.pids[0], signal.SIGKILL if how == "killed"
+                        else signal.SIGSTOP)
+            began = time.monotonic()
+            said, times = zip(*[read_until(p.stderr, what)
+                                for p in job.processes[1:]])
+            others = "".join(said) + finish(
+                job.processes[1:], list(job.pids.values())[1:], began)
+            if how == "stopped":  # nobody else could end it
+                os.kill(job.pids[0], signal.SIGCONT)
+            own = finish(job.processes[:1], job.pids.values(), began)
+            for rank in range(1, MACHINES):
+                check_lost(others, rank, what, job.pids[0],
+                           positions[rank].read())
+            if how == "link" and "no sign of any process of another" not in own:
+                raise Wrong(f"rank 0: {own}")
+            most = NAMED_KILLED if how == "killed" else NAMED_SILENT
+            check_time(max(times) - began, most, "".join(said))
+            for p in positions.values():
+                p.close()
+        return max(times) - began
+    finally:
+        if how == "link":
+            machines.link(first, True)
+
+
+def check_lost(said, rank, what, chief_pid, position):
+    wanted = rf"rank {rank} {what} \([0-9.:]* of rank 0 \([^ ]*, pid " \
+        rf"{chief_pid}\)\)"
+    if not re.search(wanted, said):
+        raise Wrong(f"{wanted!r} is not in:\n{said}")
+    where, operation = site(position.wait_call).split(" (")
+    note = f"{where}: note: rank {rank} waits here for others ({operation}, " \
+        f"call {position.wait_call}, step "
+    if note not in said:
+        raise Wrong(f"{note!r} is not in (call {position.call}, state "
+                    f"{position.state}, waits: {position.waits}):\n{said}")
+
+
 # --- all of them -----------------------------------------------------------------
 
 LOCAL = {"killed": killed, "stopped": stopped, "loops": loops}
-ON_MACHINES = {"remote": remote, "link": link}
+ON_MACHINES = {"remote": remote, "link": link, "chief": chief}
 
 
 def prepare(build, folder):

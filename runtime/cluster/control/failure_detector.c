@@ -23,8 +23,9 @@
 #include "runtime/cluster/control/membership_impl.h"
 
 static const double last_heartbeats = 0.25; /* until the others' have come */
-static const double last_calls = 0.7;       /* until they wait for it, on other
+static const double last_calls = 0.8;       /* until they wait for it, on other
                                                machines */
+static const double settled = 0.2;          /* that they wait in one place */
 static const double silence_noted = 2;
 static const double absence_noted = 5;
 
@@ -33,15 +34,15 @@ enum { SLOW_STEPS = 20 };
 /* ---- where a process is ------------------------------------------------- */
 
 static void
-locate_all(RtMembership *r)
+locate_all(RtMembership *r, double now)
 {
     for (int i = 0; i < r->config.size; i++) {
         RtMemberState *member = &r->members[i];
-        RtHeartbeat now;
+        RtHeartbeat at;
         if (!member->positions.header)
             continue;
-        rt_positions_read(&member->positions, &now);
-        rt_membership_locate(r, member, &now);
+        rt_positions_read(&member->positions, &at);
+        rt_membership_locate(r, member, &at, now);
     }
 }
 
@@ -102,12 +103,14 @@ first_waiter(const RtMembership *r, int rank)
     return first;
 }
 
-/* The same, where nobody else is lacked there: it is the first call that the
- * rank has not finished. */
+/* The same, where nobody else is lacked there and no message can be under way
+ * any more: it is the first call that the rank has not finished. */
 static int
 only_waiter(const RtMembership *r, int rank)
 {
     int first = first_waiter(r, rank);
+    if (first >= 0 && r->looked - r->members[first].moved < settled)
+        return -1;
     for (int i = 0; first >= 0 && i < r->config.size; i++) {
         const RtMemberState *member = &r->members[i];
         if (i != rank && is_here(member) && member->lost <= 0 &&
@@ -540,7 +543,7 @@ look_for_slow(RtMembership *r, double now)
 void
 rt_detect_failures(RtMembership *r, double now)
 {
-    locate_all(r);
+    locate_all(r, now);
     look_for_dead(r, now);
     if (r->phase < PHASE_STOPPED)
         look_for_all_silent(r, now);

@@ -55,7 +55,8 @@ typedef struct RtMember {
     int server_rank;      /* whose process it is; -1: none is known */
     RtLinkTest *links;
     double began, looked, said, resolved, heard, heartbeat, tested;
-    bool dumped;
+    double server_lost; /* when its connection was closed; 0: it is not */
+    bool dumped, silence_said;
     int bell; /* an event descriptor: to the thread */
     pthread_t thread;
     bool has_thread;

@@ -24,6 +24,8 @@ enum {
 
 static const double heartbeat_every = 0.1;
 static const double resolve_every = 1;
+static const double last_calls = 0.25;
+static const double silence_noted = 2;
 
 void
 rt_member_ring(RtMember *m)
@@ -334,9 +336,13 @@ own_call(const RtMember *m, Arena *a)
     return arena_printf(a, "%s: note: %s\n", site->where, text);
 }
 
+/* Its connection is closed; the run gets a moment to come to where it lacks the
+ * others, and a message that was under way to come. */
 static void
-lose_server(RtMember *m)
+look_for_lost(RtMember *m, double now)
 {
+    if (m->server_lost <= 0 || now - m->server_lost < last_calls)
+        return;
     Arena *a = arena_new(NULL, "the control server");
     const char *name = server_name(m, a);
     const char *line =
@@ -382,7 +388,7 @@ read_events(RtMember *m, RtConnection *c)
             c->refusals += event & tells ? MOST_REFUSALS : 1;
             count_refusals(m);
         } else if (c == m->server) {
-            lose_server(m);
+            m->server_lost = rt_seconds();
         }
     }
 }
@@ -497,6 +503,28 @@ read_messages(RtMember *m, RtConnection *c)
 
 /* ---- a turn ------------------------------------------------------------- */
 
+static void
+say_silence(RtMember *m, double silence)
+{
+    Arena *a = arena_new(NULL, "the control server");
+    const char *name = server_name(m, a);
+    const char *notes = own_call(m, a);
+    const char *line = message_printf(
+        a, "rank %d has not heard the control server (%s) for %.1f seconds",
+        m->job.rank, name, silence);
+    if (silence >= m->silence)
+        stop_with(m, 3,
+                  message_printf(a,
+                                 "%s: the process that it belongs to is "
+                                 "stopped, or its host or network is gone",
+                                 line),
+                  notes);
+    else
+        rt_server_print(NULL, RT_SAY_NOTE, line, notes);
+    m->silence_said = true;
+    arena_release(a);
+}
+
 /* A server that sends five heartbeats a second, and is not heard: this process
  * may have been stopped meanwhile, which does not count. */
 static void
@@ -506,18 +534,11 @@ look_for_silence(RtMember *m, double now)
     if (gap > 0.5)
         m->heard += gap;
     m->looked = now;
-    if (now - m->heard < m->silence)
-        return;
-    Arena *a = arena_new(NULL, "the control server");
-    const char *name = server_name(m, a);
-    const char *line =
-        message_printf(a,
-                       "rank %d has not heard the control server (%s) "
-                       "for %.1f seconds: the process that it belongs "
-                       "to is stopped, or its host or network is gone",
-                       m->job.rank, name, now - m->heard);
-    stop_with(m, 3, line, own_call(m, a));
-    arena_release(a);
+    double silence = now - m->heard;
+    if (silence < silence_noted)
+        m->silence_said = false;
+    else if (silence >= m->silence || !m->silence_said)
+        say_silence(m, silence);
 }
 
 static void
@@ -590,6 +611,7 @@ turn(RtMember *m, double now)
         send_heartbeat(m);
     }
     look_for_silence(m, now);
+    look_for_lost(m, now);
     look_at_dumps(m);
 }
 

@@ -669,9 +669,12 @@ site_or_none(const RtMembership *r, int32_t site)
 
 void
 rt_membership_locate(RtMembership *r, RtMemberState *member,
-                     const RtHeartbeat *heartbeat)
+                     const RtHeartbeat *heartbeat, double now)
 {
     RtHeartbeat *at = &member->heartbeat;
+    if (at->call != heartbeat->call || at->state != heartbeat->state ||
+        at->wait_call != heartbeat->wait_call)
+        member->moved = now;
     *at = *heartbeat;
     at->site = site_or_none(r, at->site);
     at->wait_site = site_or_none(r, at->wait_site);
@@ -718,7 +721,7 @@ take(RtMembership *r, int rank, RtFrame *f, double now)
     case RT_FRAME_HEARTBEAT:
         rt_frame_heartbeat(f, &heartbeat);
         if (rt_frame_is_good(f))
-            rt_membership_locate(r, member, &heartbeat);
+            rt_membership_locate(r, member, &heartbeat, now);
         break;
     case RT_FRAME_LINKED:
         rt_frame_linked(f, &linked);

@@ -28,6 +28,7 @@ typedef struct RtMemberState {
     double heard;          /* when the last frame came */
     RtPositions positions; /* its memory, where that is mapped */
     RtHeartbeat heartbeat; /* where it is, or was when the last one came */
+    double moved;          /* when that was seen to be another place */
     double lost;           /* when it went without an end; 0: it did not */
     const char *lost_how;
     int lost_status;
@@ -78,7 +79,7 @@ const char *rt_membership_ranks(const RtMembership *r, Arena *a,
 
 /* Where a member is now; what is not of this job is left out. */
 void rt_membership_locate(RtMembership *r, RtMemberState *member,
-                          const RtHeartbeat *heartbeat);
+                          const RtHeartbeat *heartbeat, double now);
 
 /* Seconds that others wait for a process. */
 double rt_membership_timeout(const RtMembership *r);

@@ -11,6 +11,7 @@
 #include "ir/base/status.h"
 #include "ir/plan/plan.h"
 #include "runtime/cluster/group/group.h"
+#include "runtime/link/carrier.h"
 #include "runtime/cluster/segments/exchange.h"
 #include "runtime/hal/wait.h"
 
@@ -59,6 +60,7 @@ typedef struct RtOptions {
      * one run, which does not close it. */
     RtGroup *group;
     const RtExchange *exchange; /* of the same processes, for set-up */
+    RtCarrier *carrier; /* that joins them, and is not closed; NULL: memory */
     /* What joins the processes of a job: zmq, mpi or ucx; NULL: memory that they
      * share, if they do. */
     const char *link;

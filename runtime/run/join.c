@@ -280,5 +280,6 @@ rt_close_link(RtRun *run, Status st)
         return;
     if (st)
         rt_carrier_stop(run->carrier);
-    rt_carrier_close(run->carrier);
+    if (run->carrier != run->options->carrier)
+        rt_carrier_close(run->carrier);
 }

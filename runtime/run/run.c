@@ -417,6 +417,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
                    .hooks = &rt_hooks,
                    .host_ops = rt_host_ops,
                    .group = options->group,
+                   .carrier = options->carrier,
                    .size = 1,
                    .local_size = 1,
                    .num_replicas = plan->module->num_replicas};

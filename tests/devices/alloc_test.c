@@ -8,6 +8,8 @@
 #include "tests/unit/unit.h"
 
 #include <stdatomic.h>
+#include "runtime/cluster/zmq/zmq.h"
+#include "runtime/link/join/join.h"
 #include "tests/cluster/exchange.h"
 #include "tests/cluster/forked.h"
 #include "tests/devices/build.h"
@@ -172,37 +174,84 @@ steps_allocate_nothing(void **state)
 
 /* The exit status is how often it allocated. */
 static int
-train_as_one_of_several(void *data, Forked *f, RtGroup *group)
+train_with(const Plan *p, RtOptions options)
 {
     int64_t last = 0;
-    RtExchange exchange = exchange_over(group);
-    RtOptions options = {.out = fopen("/dev/null", "w"),
-                         .err = stderr,
-                         .pipeline_threads = true,
-                         .group = group,
-                         .exchange = &exchange,
-                         .on_step = count_ten_steps,
-                         .on_step_data = &last};
-    (void)f;
+    options.out = fopen("/dev/null", "w");
+    options.err = stderr;
+    options.pipeline_threads = true;
+    options.on_step = count_ten_steps;
+    options.on_step_data = &last;
     num_allocations = 0;
-    Status st = rt_run(data, &options);
+    Status st = rt_run(p, &options);
     if (st)
         return 100 + status_report(st, "rank", stderr);
     return last == 100 ? num_allocations : 200;
+}
+
+static int
+train_over_memory(void *data, Forked *f, RtGroup *group)
+{
+    RtExchange exchange = exchange_over(group);
+    (void)f;
+    return train_with(data, (RtOptions){.group = group, .exchange = &exchange});
+}
+
+static int
+train_over_zmq(void *data, Forked *f, RtGroup *group)
+{
+    RtCarrier *carrier;
+    RtExchange exchange = exchange_over(group);
+    RtLinkOptions link = {
+        .name = "zmq", .interface = "127.0.0.1", .timeout = 30};
+    (void)f;
+    Status st = rt_link_join(&link, &exchange, &carrier);
+    if (st)
+        return 100 + status_report(st, "rank", stderr);
+    RtGroup *mains = rt_link_group_open(carrier, 60);
+    int end = train_with(data, (RtOptions){.group = mains,
+                                           .exchange = &exchange,
+                                           .carrier = carrier,
+                                           .link = "zmq"});
+    mains->ops->close(mains);
+    rt_carrier_close(carrier);
+    return end;
+}
+
+typedef int TrainFn(void *data, Forked *f, RtGroup *group);
+
+static void
+train_in_two_processes(TrainFn *train)
+{
+    int statuses[2];
+    Arena *a = arena_new(NULL, "test");
+    Forked *f = forked_new(2, 0);
+    forked_run(f, train, plan_of_training(a), statuses);
+    assert_int_equal(statuses[0], 0);
+    assert_int_equal(statuses[1], 0);
+    forked_free(f);
+    arena_release(a);
 }
 
 static void
 steps_of_a_job_allocate_nothing(void **state)
 {
     (void)state;
-    int statuses[2];
-    Arena *a = arena_new(NULL, "test");
-    Forked *f = forked_new(2, 0);
-    forked_run(f, train_as_one_of_several, plan_of_training(a), statuses);
-    assert_int_equal(statuses[0], 0);
-    assert_int_equal(statuses[1], 0);
-    forked_free(f);
-    arena_release(a);
+    train_in_two_processes(train_over_memory);
+}
+
+/* Allocations of libzmq are its own. */
+static void
+steps_over_a_link_allocate_nothing(void **state)
+{
+    (void)state;
+    const RtZmq *zmq;
+    Status st = rt_zmq_open(&zmq);
+    bool has_zmq = !st;
+    status_free(st);
+    if (!has_zmq)
+        skip();
+    train_in_two_processes(train_over_zmq);
 }
 
 int
@@ -213,6 +262,7 @@ main(int argc, char **argv)
         cmocka_unit_test(allocations_are_counted),
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(steps_of_a_job_allocate_nothing),
+        cmocka_unit_test(steps_over_a_link_allocate_nothing),
     };
     const struct CMUnitTest on_gpus[] = {
         /* which NCCL joins, not memory */

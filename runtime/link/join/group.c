@@ -18,6 +18,8 @@ enum {
     TAG_PART
 };
 
+enum { SMALL_PART = 64 << 10 };
+
 typedef struct LinkGroup LinkGroup;
 
 /* An exchange in flight. */
@@ -40,6 +42,7 @@ struct LinkGroup {
     double timeout;
     atomic_bool stopped;
     Slot *slots;
+    char *part; /* SMALL_PART bytes: the lines of a step take no more */
 };
 
 static LinkGroup *
@@ -210,13 +213,15 @@ take_part(LinkGroup *g, int rank,
     uint64_t length;
     RtTransfer t = message(rank, TAG_LENGTH, &length, sizeof length);
     TRY(transfer(g, &t, 1, 1));
-    Arena *a = arena_new(NULL, "part of a rank");
-    char *part = arena_alloc(a, (size_t)length + 1);
+    bool is_small = length <= SMALL_PART;
+    Arena *a = is_small ? NULL : arena_new(NULL, "part of a rank");
+    char *part = is_small ? g->part : arena_alloc(a, (size_t)length);
     RtTransfer body = message(rank, TAG_PART, part, (size_t)length);
     Status st = length ? transfer(g, &body, 1, 1) : OK;
     if (!st)
         take(data, rank, part, (size_t)length);
-    arena_release(a);
+    if (a)
+        arena_release(a);
     return st;
 }
 
@@ -289,6 +294,7 @@ rt_link_group_open(RtCarrier *c, double timeout)
     g->arena = a;
     g->carrier = c;
     g->timeout = timeout;
+    g->part = arena_alloc(a, SMALL_PART);
     g->slots = rt_alloc_on_lines(a, RT_GROUP_SLOTS * sizeof *g->slots);
     for (int i = 0; i < RT_GROUP_SLOTS; i++) {
         Slot *s = &g->slots[i];

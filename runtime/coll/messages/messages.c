@@ -8,6 +8,7 @@
 #include "runtime/coll/messages/messages.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/coll/messages/messages_impl.h"
 #include "runtime/coll/transport.h"
@@ -301,6 +302,17 @@ make_nodes(MsgComm *comm)
     comm->scratch = rt_node_scratch_new(comm->arena, n);
 }
 
+/* The algorithm that TFD_ALL_REDUCE names, for tests; -1: none. */
+static int
+asked_algorithm(void)
+{
+    const char *name = getenv("TFD_ALL_REDUCE");
+    for (int i = 0; name && i < NUM_MESSAGES_ALGORITHMS; i++)
+        if (strcmp(rt_msg_algorithms[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
 Status
 rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
 {
@@ -320,7 +332,7 @@ rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
     comm->size = config->size;
     comm->each = config->num_local / config->num_devices;
     comm->topology = rt_carrier_topology(config->carrier);
-    comm->forced = -1;
+    comm->forced = asked_algorithm();
     comm->queue_end = &comm->queue;
     comm->listener.stopped = carrier_has_stopped;
     comm->abort = (RtCarrierJob){rt_msg_cancel, comm, NULL};

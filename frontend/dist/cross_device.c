@@ -45,13 +45,15 @@ unknown(Arena *a, const char *name)
         name, str_text(&s));
 }
 
-/* Reads "packs=N". */
+/* Reads "packs=N", which is behind the name of what has packs. */
 static const char *
-read_packs(Arena *a, const char *text, FeCrossDevice *out)
+read_packs(Arena *a, const char *whole, const char *text, FeCrossDevice *out)
 {
     char *end = NULL;
     const char *number = !strncmp(text, "packs=", 6) ? text + 6 : NULL;
     long n = number ? strtol(number, &end, 10) : -1;
+    if (!number && !ir_algorithm_has_packs(out->algorithm))
+        return unknown(a, whole);
     if (!number || end == number || *end || n < 0 || n > IR_MAX_PACKS)
         return message_printf(a, "\"%s\" is no packs=N with N from 0", text);
     if (!ir_algorithm_has_packs(out->algorithm))
@@ -71,5 +73,5 @@ fe_cross_device_parse(Arena *a, const char *text, FeCrossDevice *out)
     if (algorithm < 0)
         return unknown(a, name);
     *out = (FeCrossDevice){(IrAlgorithm)algorithm, 1};
-    return text[n] ? read_packs(a, text + n + 1, out) : NULL;
+    return text[n] ? read_packs(a, text, text + n + 1, out) : NULL;
 }

@@ -236,8 +236,12 @@ static const struct {
      "cpu:1024 is no device: their numbers are from 0 to 1023", 2},
     {"tfdc ok.tfd --cross-device-ops some",
      "there is no cross-device operation \"some\": it is one of auto", 2},
+    {"tfdc ok.tfd --cross-device-ops nccl:some",
+     "there is no cross-device operation \"nccl:some\": it is one of auto", 2},
     {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=x",
      "\"packs=x\" is no packs=N with N from 0", 2},
+    {"tfdc ok.tfd --cross-device-ops hierarchical_copy:some",
+     "\"some\" is no packs=N with N from 0", 2},
     {"tfdc ok.tfd --cross-device-ops nccl:packs=2", "nccl makes no packs", 2},
     {"tfdc ok.tfd --strategy one_device --cross-device-ops ring",
      "the strategy one_device has one replica, so that no cross-device "

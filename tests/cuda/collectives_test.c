@@ -35,7 +35,7 @@ typedef struct Row {
 #define ALL_WAYS                                                               \
     {                                                                          \
         {"0-3", "seed:1"}, {"0-1", "seed:2"}, {"0", "seed:3"},                 \
-            {"0-3", "seed:4,no-peers"},                                        \
+            {"0-3", "seed:4,no-peers"}, {"0-3", "seed:24,near:2"},             \
     }
 
 static const Row rows[] = {
@@ -60,7 +60,9 @@ static const Row rows[] = {
      "0-3",
      "-D BATCH=4 -D T=16 -D C=32 -D HEADS=2 -D LAYERS=1",
      "--set steps=2",
-     {{"0-3", "seed:12"}, {"0-1", "seed:13,no-peers"}},
+     {{"0-3", "seed:12"},
+      {"0-1", "seed:13,no-peers"},
+      {"0-3", "seed:26,near:1"}},
      {{0}}},
     {"contexts", "0-1", "", "", {{"0-1", "seed:14"}, {"0", "seed:15"}}, {{0}}},
     {"convnet",
@@ -76,7 +78,8 @@ static const Row rows[] = {
      "0-2",
      "",
      "",
-     {{"0-2", "seed:18"}, {"0", "seed:19"}, {"0-2", "seed:20,no-peers"}},
+     {{"0-2", "seed:18"}, {"0", "seed:19"}, {"0-2", "seed:20,no-peers"},
+      {"0-2", "seed:25,near:1"}},
      {{0}}},
     {"schedule", "0-3", "", "", {{"0-3", "seed:21"}}, {{0}}},
     {"spiral",
@@ -191,6 +194,7 @@ static const struct {
     {"", "cuGraphLaunch", "", 1, 9},
     {"no-peers,", "cuMemcpyAsync", "", 1, 11},
     {"no-peers,", "cuMemcpyAsync", ":700", 3, 19},
+    {"near:2,", "cuMemcpyAsync", "", 1, 11},
 };
 
 enum { FAILURES_EACH = 4 };
@@ -265,6 +269,41 @@ who_does_not_come_is_named(void **state)
     }
 }
 
+/* ---- memory of the host ----------------------------------------------------
+ */
+
+/* The bytes that GPUs share there, or 0: asked by making each allocation of
+ * pinned memory fail in turn, which says what it was for. */
+static long
+shared_bytes(const char *plan, const char *options)
+{
+    static const char what[] = "no pinned memory of the host for the ";
+    for (int n = 1;; n++) {
+        set_fake(arena_printf(arena, "devices:4,%s,fail:cuMemHostAlloc:%d",
+                              options, n));
+        Ran ran = run(arena, "tfd-run %s", plan);
+        const char *at = strstr(ran.err, what);
+        if (at)
+            return atol(at + strlen(what));
+        if (ran.code == 0)
+            return 0;
+        assert_int_equal(ran.code, 3);
+    }
+}
+
+/* An operand of 300 f32 takes 1280 bytes, and so does the result; 256 are for
+ * the alignment of all. */
+static void
+only_what_is_out_of_reach_is_staged(void **state)
+{
+    (void)state;
+    const char *plan = compile_text(MEETING("replica_id == 9"), "cuda:0-3");
+    assert_int_equal(shared_bytes(plan, "near:3"), 0);
+    assert_int_equal(shared_bytes(plan, "near:2"), 3 * 1280 + 256);
+    assert_int_equal(shared_bytes(plan, "near:1"), 5 * 1280 + 256);
+    assert_int_equal(shared_bytes(plan, "no-peers"), 5 * 1280 + 256);
+}
+
 /* ---- the suite --------------------------------------------------------------
  */
 
@@ -283,6 +322,7 @@ main(void)
         cmocka_unit_test(bits_are_those_of_the_cpu),
         cmocka_unit_test(a_lost_device_ends_the_run),
         cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(only_what_is_out_of_reach_is_staged),
     };
     return cmocka_run_group_tests(tests, make_folder, release_arena);
 }

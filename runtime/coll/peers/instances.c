@@ -2,9 +2,9 @@
  * instances.c - what the transport between devices needs before the first step
  *
  * Instances are made when the plan is loaded.  When the devices are open each
- * is connected with all others; if any two of them are without access to each
- * other's memory, there is memory of the host for the operands and results of
- * all instances.
+ * is connected with all others.  For each device whose memory another one does
+ * not reach there is memory of the host for the operands of all instances, and
+ * once for results.
  */
 #include <assert.h>
 #include "runtime/coll/algorithm/algorithm.h"
@@ -107,24 +107,42 @@ rt_peers_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
 /* ---- connections --------------------------------------------------------- */
 
 static Status
-connect_all(const RtCommConfig *config, bool *reach)
+connect_all(PeersComm *comm)
 {
-    *reach = true;
-    for (int i = 0; i < config->num_devices; i++)
-        for (int k = 0; k < config->num_devices; k++) {
+    const RtCommConfig *config = &comm->local.config;
+    int n = config->num_devices;
+    comm->reaches = NEW_ARRAY(comm->local.arena, bool, (size_t)n * (size_t)n);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
             RtDevice *d = config->devices[i];
-            bool reaches;
-            TRY(d->ops->connect(d, config->devices[k], &reaches));
-            *reach &= reaches || i == k;
+            bool *reaches = &comm->reaches[i * n + k];
+            TRY(d->ops->connect(d, config->devices[k], reaches));
+            *reaches |= i == k;
         }
     return OK;
+}
+
+/* Numbers the devices whose memory some device does not reach. */
+static void
+list_staged(PeersComm *comm)
+{
+    int n = comm->local.coll.num_devices;
+    comm->staged = NEW_ARRAY(comm->local.arena, int, (size_t)n);
+    for (int k = 0; k < n; k++) {
+        bool is_reached = true;
+        for (int i = 0; i < n; i++)
+            is_reached &= comm->reaches[i * n + k];
+        comm->staged[k] = is_reached ? -1 : comm->num_staged++;
+    }
 }
 
 /* Gives all instances their places in memory of the host.  Its size. */
 static size_t
 place_all(const PeersComm *comm)
 {
-    size_t at = 0, all = (size_t)comm->local.coll.num_replicas + 1;
+    const RtColl *c = &comm->local.coll;
+    size_t each = (size_t)(c->num_replicas / c->num_devices);
+    size_t at = 0, all = (size_t)comm->num_staged * each + 1;
     for (RtCollInstance *s = comm->local.instances; s; s = s->next) {
         PeersInstance *p = (PeersInstance *)s;
         for (int i = 0; i < s->num; i++) {
@@ -140,29 +158,66 @@ rt_peers_connect(RtColl *c)
 {
     PeersComm *comm = (PeersComm *)c;
     RtDevice *first = comm->local.config.devices[0];
-    bool reach;
-    TRY(connect_all(&comm->local.config, &reach));
-    if (reach)
+    TRY(connect_all(comm));
+    list_staged(comm);
+    if (!comm->num_staged)
         return OK;
     return first->ops->alloc_host(first, place_all(comm) + ALIGN, &comm->hosts);
 }
 
-RtDevicePtr
-rt_peers_staged(const RtLocalWork *w, int i, int replica)
+/* ---- what is staged ------------------------------------------------------ */
+
+static const PeersComm *
+comm_of(const RtCollInstance *s)
 {
-    const PeersInstance *s = (const PeersInstance *)w->instance;
-    const PeersComm *comm = (const PeersComm *)s->base.comm;
-    return (RtDevicePtr){comm->hosts,
-                         s->staged_at[i] + s->stride[i] * (size_t)replica};
+    return (const PeersComm *)s->comm;
+}
+
+bool
+rt_peers_reach(const RtCollInstance *s, int device, int other)
+{
+    return comm_of(s)->reaches[device * s->comm->coll.num_devices + other];
+}
+
+bool
+rt_peers_is_staged(const RtCollInstance *s, int device)
+{
+    return comm_of(s)->staged[device] >= 0;
+}
+
+static RtDevicePtr
+staged_at(const RtCollInstance *s, int i, int number)
+{
+    const PeersInstance *p = (const PeersInstance *)s;
+    return (RtDevicePtr){comm_of(s)->hosts,
+                         p->staged_at[i] + p->stride[i] * (size_t)number};
 }
 
 RtDevicePtr
-rt_peers_staged_blocks(const RtLocalWork *w, int replica)
+rt_peers_staged_operand(const RtCollInstance *s, int i, int replica)
 {
+    int each = rt_local_replicas_each(s), device = replica / each;
+    assert(rt_peers_is_staged(s, device));
+    return staged_at(s, i,
+                     comm_of(s)->staged[device] * each + replica % each);
+}
+
+RtDevicePtr
+rt_peers_staged_result(const RtCollInstance *s, int i)
+{
+    int each = rt_local_replicas_each(s);
+    return staged_at(s, i, comm_of(s)->num_staged * each);
+}
+
+RtDevicePtr
+rt_peers_staged_blocks(const RtCollInstance *s, int replica)
+{
+    int each = rt_local_replicas_each(s);
     size_t before = 0;
     for (int k = 0; k < replica; k++) {
-        const RtAllGatherPart *p = &w->instance->parts[k].gather;
-        before += align(p->outer * p->own_bytes);
+        const RtAllGatherPart *p = &s->parts[k].gather;
+        if (rt_peers_is_staged(s, k / each))
+            before += align(p->outer * p->own_bytes);
     }
-    return rt_ptr_add(rt_peers_staged(w, 0, 0), before);
+    return rt_ptr_add(staged_at(s, 0, 0), before);
 }

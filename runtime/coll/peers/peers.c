@@ -14,9 +14,12 @@
  * replicas, in the order of D2, and store one result; it is copied to the other
  * receivers.
  *
- * Where devices do not reach each other's memory, whatever the algorithm is, in
- * three phases: operands are copied to memory of the host which all devices
- * reach, each device combines its slice there, and all copy the results.
+ * Where some devices do not reach each other's memory, whatever the algorithm
+ * is, there are three phases.  Each device copies to memory of the host, which
+ * all reach, those slices of its operands that a device will combine which does
+ * not reach them; each combines its slice, of what it reaches and of that, and
+ * hands it to those that it reaches, and to the others through memory of the
+ * host, from where they copy it in the third phase.
  */
 #include "runtime/coll/peers/peers.h"
 
@@ -31,6 +34,7 @@ instance_of(const RtLocalWork *w)
     return (PeersInstance *)w->instance;
 }
 
+/* Whether something of a call is staged, by any device. */
 static bool
 is_staged(const RtLocalWork *w)
 {
@@ -39,19 +43,25 @@ is_staged(const RtLocalWork *w)
 
 /* ---- memory -------------------------------------------------------------- */
 
+/* Whether w's device reaches the operands of a replica. */
+static bool
+reaches_replica(const RtLocalWork *w, int replica)
+{
+    int of = replica / rt_local_replicas_each(w->instance);
+    return rt_peers_reach(w->instance, w->device, of);
+}
+
 static RtDevicePtr
 operand(const RtLocalWork *w, int i, int replica)
 {
-    if (is_staged(w))
-        return rt_peers_staged(w, i, replica);
+    if (!reaches_replica(w, replica))
+        return rt_peers_staged_operand(w->instance, i, replica);
     return rt_local_reduces(w->instance, replica)[i].in;
 }
 
 static RtDevicePtr
 result(const RtLocalWork *w, int i, int device)
 {
-    if (is_staged(w))
-        return rt_peers_staged(w, i, w->instance->comm->coll.num_replicas);
     int first = rt_local_first_replica(w->instance, device);
     return rt_local_reduces(w->instance, first)[i].out;
 }
@@ -60,8 +70,8 @@ result(const RtLocalWork *w, int i, int device)
 static RtDevicePtr
 blocks(const RtLocalWork *w, int replica)
 {
-    if (is_staged(w))
-        return rt_peers_staged_blocks(w, replica);
+    if (!reaches_replica(w, replica))
+        return rt_peers_staged_blocks(w->instance, replica);
     return w->instance->parts[replica].gather.in;
 }
 
@@ -82,6 +92,20 @@ enqueue_copy(const RtLocalWork *w, RtDevicePtr to, RtDevicePtr from, size_t n)
 
 /* ---- steps --------------------------------------------------------------- */
 
+/* The bytes of a step's range, and where they begin in the operand. */
+static size_t
+range_bytes(const RtLocalWork *w, const RtCollStep *step)
+{
+    return (size_t)(step->end - step->begin) *
+           rt_local_width(w->instance, step->operand);
+}
+
+static size_t
+range_at(const RtLocalWork *w, const RtCollStep *step)
+{
+    return (size_t)step->begin * rt_local_width(w->instance, step->operand);
+}
+
 /* The receiver that takes what others get copies of: the device itself, if it
  * is one. */
 static int
@@ -97,7 +121,7 @@ launch(const RtLocalWork *w, const RtCollStep *step, RtDevicePtr to)
     const PeersInstance *s = instance_of(w);
     PeersWork *own = w->own;
     int n = s->base.comm->coll.num_replicas, i = step->operand;
-    size_t at = (size_t)step->begin * rt_local_width(&s->base, i);
+    size_t at = range_at(w, step);
     PeersLaunch *l = &own->launches[own->num_launches++];
     assert(own->num_launches <= s->num_launches);
     for (int k = 0; k < n; k++)
@@ -113,25 +137,38 @@ launch(const RtLocalWork *w, const RtCollStep *step, RtDevicePtr to)
     rt_local_device(w)->ops->launch_kernel(queue_of(w), &l->launch);
 }
 
-/* All receivers get the range of an operand that is at `from` in one of them.
- */
+/* The range in the result that is in memory of the host. */
+static RtDevicePtr
+staged_range(const RtLocalWork *w, const RtCollStep *step)
+{
+    return rt_ptr_add(rt_peers_staged_result(w->instance, step->operand),
+                      range_at(w, step));
+}
+
+/* All receivers get the range of an operand that is at `from` in one of them;
+ * those out of reach from memory of the host, in the next phase. */
 static void
 spread(const RtLocalWork *w, const RtCollStep *step, RtDevicePtr from)
 {
-    size_t width = rt_local_width(w->instance, step->operand);
-    size_t at = (size_t)step->begin * width;
+    size_t n = range_bytes(w, step);
+    bool reaches_all = true;
     for (int k = 0; k < step->num_receivers; k++) {
-        RtDevicePtr to = result(w, step->operand, step->first_receiver + k);
-        enqueue_copy(w, rt_ptr_add(to, at), from,
-                     (size_t)(step->end - step->begin) * width);
+        int receiver = step->first_receiver + k;
+        RtDevicePtr to = result(w, step->operand, receiver);
+        if (rt_peers_reach(w->instance, w->device, receiver))
+            enqueue_copy(w, rt_ptr_add(to, range_at(w, step)), from, n);
+        else
+            reaches_all = false;
     }
+    if (!reaches_all)
+        enqueue_copy(w, staged_range(w, step), from, n);
 }
 
 static void
 combine(const RtLocalWork *w, const RtCollStep *step)
 {
     int i = step->operand;
-    size_t at = (size_t)step->begin * rt_local_width(w->instance, i);
+    size_t at = range_at(w, step);
     if (w->instance->operands[i].kernel < 0) {
         spread(w, step, rt_ptr_add(operand(w, i, 0), at));
         return;
@@ -145,7 +182,7 @@ static void
 copy(const RtLocalWork *w, const RtCollStep *step)
 {
     int i = step->operand;
-    size_t at = (size_t)step->begin * rt_local_width(w->instance, i);
+    size_t at = range_at(w, step);
     spread(w, step, rt_ptr_add(result(w, i, step->from), at));
 }
 
@@ -209,37 +246,53 @@ take_steps(RtLocalWork *w, int phase)
 /* ---- through memory of the host -------------------------------------------
  */
 
-/* The operands or blocks of a replica. */
+/* The range of all operands of the device that another one combines. */
 static void
-stage(const RtLocalWork *w, int r)
+stage_range(void *data, const RtCollStep *step)
+{
+    const RtLocalWork *w = data;
+    const RtCollInstance *s = w->instance;
+    int each = rt_local_replicas_each(s), first = w->device * each;
+    for (int r = first; r < first + each; r++) {
+        RtDevicePtr from = rt_local_reduces(s, r)[step->operand].in;
+        RtDevicePtr to = rt_peers_staged_operand(s, step->operand, r);
+        enqueue_copy(w, rt_ptr_add(to, range_at(w, step)),
+                     rt_ptr_add(from, range_at(w, step)),
+                     range_bytes(w, step));
+    }
+}
+
+static void
+stage_blocks(const RtLocalWork *w)
 {
     const RtCollInstance *s = w->instance;
-    const RtAllGatherPart *from = &s->parts[r].gather;
-    if (s->gathers)
-        enqueue_copy(w, blocks(w, r), from->in,
+    int each = rt_local_replicas_each(s), first = w->device * each;
+    for (int r = first; r < first + each && rt_peers_is_staged(s, w->device);
+         r++) {
+        const RtAllGatherPart *from = &s->parts[r].gather;
+        enqueue_copy(w, rt_peers_staged_blocks(s, r), from->in,
                      (size_t)(from->outer * from->own_bytes));
-    for (int i = 0; !s->gathers && i < s->num; i++)
-        enqueue_copy(w, operand(w, i, r), rt_local_reduces(s, r)[i].in,
-                     (size_t)w->counts[i] * rt_local_width(s, i));
+    }
 }
 
+/* A range that another device has combined. */
 static void
-stage_own(const RtLocalWork *w)
+fetch_range(void *data, const RtCollStep *step)
 {
-    int each = rt_local_replicas_each(w->instance), first = w->device * each;
-    for (int r = first; r < first + each; r++)
-        stage(w, r);
+    const RtLocalWork *w = data;
+    RtDevicePtr to = result(w, step->operand, w->device);
+    enqueue_copy(w, rt_ptr_add(to, range_at(w, step)), staged_range(w, step),
+                 range_bytes(w, step));
 }
 
-/* The results, of which all devices have combined their slices. */
+/* Takes the steps of those that do not reach the device's memory. */
 static void
-fetch(const RtLocalWork *w)
+for_the_far(RtLocalWork *w, RtCollStepFunction *f)
 {
-    const RtCollInstance *s = w->instance;
-    int to = rt_local_first_replica(s, w->participant);
-    for (int i = 0; i < s->num; i++)
-        enqueue_copy(w, rt_local_reduces(s, to)[i].out, result(w, i, 0),
-                     (size_t)w->counts[i] * rt_local_width(s, i));
+    RtCollShape shape = rt_local_shape(w);
+    for (int i = 0; i < shape.num_participants; i++)
+        if (!rt_peers_reach(w->instance, i, w->device))
+            w->algorithm->all_reduce(&shape, i, 0, f, w);
 }
 
 enum { STAGE, COMBINE, FETCH };
@@ -250,13 +303,16 @@ take_staged(RtLocalWork *w)
 {
     switch (w->phase) {
     case STAGE:
-        stage_own(w);
+        if (w->instance->gathers)
+            stage_blocks(w);
+        else
+            for_the_far(w, stage_range);
         break;
     case COMBINE:
         take_steps(w, 0);
         break;
     case FETCH:
-        fetch(w);
+        for_the_far(w, fetch_range);
         break;
     }
 }

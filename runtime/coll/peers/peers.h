@@ -14,15 +14,20 @@ enum {
 
 typedef struct PeersComm {
     RtLocalComm local;
-    const RtMemory *hosts; /* NULL: devices reach each other's memory */
+    bool *reaches; /* [i * devices + k]: kernels of i reach k's memory */
+    /* The place among those whose memory some device does not reach, or -1. */
+    int *staged;
+    int num_staged;
+    const RtMemory *hosts; /* memory of the host; NULL: none is staged */
 } PeersComm;
 
 typedef struct PeersInstance {
     RtCollInstance base;
     int num_launches; /* that a device has in a call, at most */
-    /* In the memory of the host, where there is any: operand i of replica r is
-     * at staged_at[i] + r * stride[i], behind the last replica's the result.
-     * Of an all_gather the blocks of all replicas, from staged_at[0] on. */
+    /* In the memory of the host, where there is any: operand i of replica r of
+     * those of staged devices is at staged_at[i] + r * stride[i], behind the
+     * last one's the result.  Of an all_gather the blocks of these replicas,
+     * from staged_at[0] on. */
     size_t *staged_at, *stride;
 } PeersInstance;
 
@@ -49,10 +54,15 @@ Status rt_peers_all_gather_new(RtColl *c, RtCollAlgorithm algorithm,
                                int64_t most, RtCollInstance **out) MUST_USE;
 Status rt_peers_connect(RtColl *c) MUST_USE;
 
-/* Where an operand of a replica is in the memory of the host; the result is
- * behind that of the last one. */
-RtDevicePtr rt_peers_staged(const RtLocalWork *w, int i, int replica);
-/* The same for the blocks of a replica. */
-RtDevicePtr rt_peers_staged_blocks(const RtLocalWork *w, int replica);
+/* Whether kernels of one device reach the memory of another one. */
+bool rt_peers_reach(const RtCollInstance *s, int device, int other);
+/* Whether what others read of a device is in the memory of the host, too. */
+bool rt_peers_is_staged(const RtCollInstance *s, int device);
+/* Where an operand of a replica of a staged device, its blocks, and a result
+ * are in the memory of the host. */
+RtDevicePtr rt_peers_staged_operand(const RtCollInstance *s, int i,
+                                    int replica);
+RtDevicePtr rt_peers_staged_blocks(const RtCollInstance *s, int replica);
+RtDevicePtr rt_peers_staged_result(const RtCollInstance *s, int i);
 
 #endif

@@ -182,13 +182,20 @@ cuDevicePrimaryCtxRelease_v2(CUdevice device)
     return CUDA_SUCCESS;
 }
 
+static bool
+can_access(int device, int peer)
+{
+    return device != peer && !fake_world.options.no_peers &&
+           abs(device - peer) <= fake_world.options.near;
+}
+
 EXPORT
 cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
     ENTER(INITIALISED);
     if (!is_device(device) || !is_device(peer))
         return CUDA_ERROR_INVALID_DEVICE;
-    *can = device != peer && !fake_world.options.no_peers;
+    *can = can_access(device, peer);
     return CUDA_SUCCESS;
 }
 
@@ -198,7 +205,7 @@ cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
     ENTER(CONTEXT);
     Device *d = fake_current->device;
     uint64_t bit = (uint64_t)1 << peer->device->number;
-    if (flags || peer == fake_current || fake_world.options.no_peers)
+    if (flags || !can_access(d->number, peer->device->number))
         return CUDA_ERROR_INVALID_VALUE;
     if (!peer->device->retained)
         return CUDA_ERROR_INVALID_CONTEXT;

@@ -51,6 +51,7 @@ typedef struct FakeOptions {
     int fail_error;
     bool count;    /* print counts at exit */
     bool no_peers; /* no device can access another one's memory */
+    int near;      /* only those whose numbers differ by so much can */
 } FakeOptions;
 
 /* ---- operations -----------------------------------------------------------

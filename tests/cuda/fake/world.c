@@ -117,6 +117,8 @@ read_option(char *word, FakeOptions *o)
         return o->version = (int)x, true;
     if (read_number(word, "capability", &x))
         return o->capability = (int)x, true;
+    if (read_number(word, "near", &x))
+        return o->near = (int)x, true;
     if (read_number(word, "threads", &x))
         return o->threads = (int)x, true;
     if (strcmp(word, "count") == 0)
@@ -135,14 +137,15 @@ fake_options(FakeOptions *out)
                          .memory = (size_t)1 << 30,
                          .version = 12020,
                          .capability = 90,
-                         .threads = 2048};
+                         .threads = 2048,
+                         .near = MAX_DEVICES};
     snprintf(text, sizeof text, "%s", setting ? setting : "");
     for (char *word; (word = strtok_r(rest, ",", &rest));)
         if (!read_option(word, out))
             fake_complain(
                 "TFD_FAKE_CUDA has \"%s\", which is none of "
                 "devices:N, seed:N, memory:BYTES, version:N, "
-                "capability:N, threads:N, fail:CALL:N[:ERROR], count and "
-                "no-peers",
+                "capability:N, threads:N, fail:CALL:N[:ERROR], near:N, "
+                "count and no-peers",
                 word);
 }

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 #include "backend/llvm/target.h"
+#include "tests/codegen/fiber.h"
 
 enum {
     MAX_THREADS = 1024,
@@ -34,7 +34,7 @@ static struct {
     Thread *thread;
     void *const *ptrs;
     const int64_t *dims;
-    ucontext_t scheduler, fibers[MAX_THREADS];
+    Fiber scheduler, fibers[MAX_THREADS];
     bool done[MAX_THREADS];
     bool at_barrier[MAX_THREADS]; /* else it waits for its warp, if at all */
     int32_t offered[MAX_THREADS]; /* by a shuffle */
@@ -45,17 +45,18 @@ static struct {
 } sim;
 
 static void
-fiber(void)
+run_thread(void)
 {
     sim.thread(sim.ptrs, sim.dims);
     sim.done[sim.number] = true;
+    fiber_end(&sim.fibers[sim.number], &sim.scheduler);
 }
 
 static void
 wait(bool at_barrier)
 {
     sim.at_barrier[sim.number] = at_barrier;
-    swapcontext(&sim.fibers[sim.number], &sim.scheduler);
+    fiber_switch(&sim.fibers[sim.number], &sim.scheduler);
 }
 
 static void
@@ -113,7 +114,7 @@ run_round(int num, bool backwards)
         sim.number = backwards ? num - 1 - i : i;
         if (sim.done[sim.number] || sim.at_barrier[sim.number])
             continue;
-        swapcontext(&sim.scheduler, &sim.fibers[sim.number]);
+        fiber_switch(&sim.scheduler, &sim.fibers[sim.number]);
         count++;
     }
     return count;
@@ -140,14 +141,11 @@ static void
 run_fibers(int num)
 {
     if (!sim.stacks)
-        sim.stacks = malloc((size_t)MAX_THREADS * STACK_BYTES);
+        sim.stacks = aligned_alloc(64, (size_t)MAX_THREADS * STACK_BYTES);
     for (int i = 0; i < num; i++) {
         sim.done[i] = sim.at_barrier[i] = false;
-        getcontext(&sim.fibers[i]);
-        sim.fibers[i].uc_stack.ss_sp = sim.stacks + (size_t)i * STACK_BYTES;
-        sim.fibers[i].uc_stack.ss_size = STACK_BYTES;
-        sim.fibers[i].uc_link = &sim.scheduler;
-        makecontext(&sim.fibers[i], fiber, 0);
+        fiber_start(&sim.fibers[i], sim.stacks + (size_t)i * STACK_BYTES,
+                    STACK_BYTES, run_thread);
     }
     int round = 0;
     do {

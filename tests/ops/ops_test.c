@@ -19,6 +19,7 @@
 #include "tests/ops/samples.h"
 #include "tests/passes/check.h"
 #include "tests/ref/interp.h"
+#include "tests/unit/sweep.h"
 
 static const int64_t sizes[] = {0, 1, 7, 65, SIZE_BATCH};
 enum { NUM_SIZES = sizeof sizes / sizeof *sizes };
@@ -269,11 +270,11 @@ expect_values(void **state)
     bool together = ir_op_info[kind].effect == COLLECTIVE;
     int num = 0;
     for (int t = 0; t < NUM_DTYPES; t++)
-        for (int i = 0; i < NUM_SIZES; i++)
+        for (int i = sweep_first(NUM_SIZES); i < NUM_SIZES; i = sweep_next(i))
             for (int replicas = 2; replicas <= 2 + together; replicas++)
                 num += check_case(
                     &(OpCase){kind, (DType)t, sizes[i], replicas, false});
-    assert_true(num > 0);
+    assert_true(num > 0 || sweep_part() > 1);
 }
 
 /* ---- gradients ---------------------------------------------------------- */

@@ -111,13 +111,21 @@ static const CheckOptions all_options[] = {
     {.level = 2, .packs_by_bytes = true, .bytes_per_pack = 16},
 };
 
+/* Some datasets have no end.  More steps take the interpreter longer, and the
+ * passes no further. */
+static int
+most_steps(void)
+{
+    return sweep_part() > 1 ? 4 : 20;
+}
+
 static void
 expect_same(IrModule *m, bool may_fail)
 {
     int n = sizeof all_options / sizeof *all_options;
     for (int i = sweep_first(n); i < n; i = sweep_next(i)) {
         CheckOptions options = all_options[i];
-        options.max_steps = 20; /* some datasets have no end */
+        options.max_steps = most_steps();
         options.may_fail = may_fail;
         options.data_dir = arena_printf(arena, "%s/tests/passes/data", root);
         expect_nothing_wrong(check_pipeline(arena, m, &options));

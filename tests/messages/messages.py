@@ -7,8 +7,8 @@ The rows are read from the sources: a call of a reporter with its format, or a
 sentence marked MESSAGE("...").  A reporter is whoever formats with
 message_vprintf, or hands its format on to a reporter, so none is listed here.
 
-The suites are run with TFD_MESSAGES, and what they were told is compared with
-the rows.  Wrong are a message that no test provokes, one that is written in two
+The suites are run with TFD_MESSAGES, unless record.py has a record of them in
+the folder TFD_RECORDS, and what they were told is compared with the rows.  Wrong are a message that no test provokes, one that is written in two
 places, one that is said but not found in the sources, and a page
 docs/messages.md that is not what comes of the rows.  TFD_BLESS=1 writes it.
 """
@@ -304,8 +304,8 @@ def tests_of(build):
     tests = collections.defaultdict(list)
     with open(os.path.join(build, "meson-info", "intro-tests.json"),
               encoding="utf-8") as f:
-        for test in json.load(f):
-            tests[test["name"]].append(test)
+        for number, test in enumerate(json.load(f)):
+            tests[test["name"]].append({**test, "number": number})
     return tests
 
 
@@ -313,6 +313,7 @@ def run_suite(test, path):
     """Runs one, told to path.  Returns whether it passed, and its seconds."""
     env = {**os.environ, **test["env"], "TFD_MESSAGES": path}
     env.pop("TFD_BLESS", None)
+    env.pop("TFD_RECORDS", None)
     begin = time.monotonic()
     try:
         done = subprocess.run(test["cmd"], env=env, stdin=subprocess.DEVNULL,
@@ -325,9 +326,23 @@ def run_suite(test, path):
     return passed, time.monotonic() - begin
 
 
+def read_records(jobs, log):
+    """Returns the jobs of which there is no record."""
+    folder, missing = os.environ.get("TFD_RECORDS"), []
+    for name, test in jobs:
+        path = os.path.join(folder or "", f"{name}-{test['number']}")
+        if folder and os.path.exists(path):
+            log.read(name, path)
+        else:
+            missing.append((name, test))
+    if folder:
+        print(f"# {len(jobs) - len(missing)} of {len(jobs)} were recorded")
+    return missing
+
+
 def run_suites(build, names):
     log, tests, failed = Log(), tests_of(build), []
-    jobs = [(n, t) for n in names for t in tests[n]]
+    jobs = read_records([(n, t) for n in names for t in tests[n]], log)
     with tempfile.TemporaryDirectory(prefix="tfd-messages-") as folder, \
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         paths = [os.path.join(folder, str(i)) for i in range(len(jobs))]

@@ -9,11 +9,13 @@ that may stand together do so in one case.  --full runs the cover; without it a
 seeded sample of a few cases that need no MPI is run.  TAP.
 """
 import argparse
+import ctypes.util
 import itertools
 import os
 import random
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -29,7 +31,7 @@ COLUMNS = {
     "processes": [1, 2, 3, 4, 8],
     "devices": [1, 2, 4],  # of a process
     "each": [1, 2],  # replicas of a device
-    "joined by": ["shm", "zmq", "Open MPI", "MPICH"],
+    "joined by": ["shm", "zmq", "ucx", "Open MPI", "MPICH"],
     # Of all_reduce in shared memory, as the plan says, or over messages.
     "algorithm": ["auto", "two_phase", "ring", "hierarchical_copy",
                   "reduction_to_one", "gather", "exchange", "halving",
@@ -263,14 +265,21 @@ class Runner:
                 f.write(text[300 * i:300 * i + 100 + 17 * i])
 
     def call(self, command, **env):
-        done = subprocess.run(command, cwd=self.folder, text=True,
-                              errors="backslashreplace",
-                              env=dict(os.environ, **env), timeout=SECONDS,
-                              capture_output=True)
-        if done.returncode:
+        process = subprocess.Popen(
+            command, cwd=self.folder, text=True, errors="backslashreplace",
+            env=dict(os.environ, **env), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True)
+        try:
+            out, said = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # those of MPI, too
+            process.communicate()
+            raise
+        if process.returncode:
             raise AssertionError(f"{' '.join(command)}: status "
-                                 f"{done.returncode}: {done.stderr}")
-        return done.stdout
+                                 f"{process.returncode}: {said}")
+        return out
 
     def compile(self, case, text, options):
         self.plans += 1
@@ -297,9 +306,9 @@ class Runner:
         by = case["joined by"]
         if by == "shm":
             return self.call([*command, *devices, "-n", number], **env)
-        if by == "zmq":
-            return self.call([*command, *devices, "-n", number, "--link",
-                              "zmq"], **env)
+        if by in ("zmq", "ucx"):
+            return self.call([*command, *devices, "-n", number, "--link", by],
+                             **env)
         # Processes of MPI spin while they wait, and cores are few.
         env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1",
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -335,6 +344,8 @@ def free_port():
 
 
 def why_not(case):
+    if case["joined by"] == "ucx" and not ctypes.util.find_library("ucp"):
+        return "there is no libucp"
     need = {"Open MPI": "mpirun.openmpi", "MPICH": "mpirun.mpich"}
     launcher = need.get(case["joined by"])
     if launcher and not shutil.which(launcher):
@@ -349,7 +360,7 @@ def text_of(case):
 def sample(cases, seed, count):
     """Of those that take no time: of one machine's memory and of ZeroMQ."""
     few = [c for c in cases if 1 < c["processes"] <= 4 and
-           "MPI" not in c["joined by"] and
+           c["joined by"] in ("shm", "zmq") and
            c["program"] not in ("charlm", "convnet", "spiral")]
     return random.Random(seed).sample(few, count)
 

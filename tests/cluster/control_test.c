@@ -6,7 +6,9 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include "runtime/cluster/launch/start.h"
@@ -226,6 +228,64 @@ members_lose_their_server(void **state)
     members_free(&m);
 }
 
+static char own_address[32];
+
+/* A port that was free a moment ago. */
+static void
+choose_address(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    snprintf(own_address, sizeof own_address, "127.0.0.1:%d",
+             (int)ntohs(at.sin_port));
+}
+
+static void
+rank_0_serves(int rank, RtJobOptions *options, RtJobConfig *config)
+{
+    static const char *addresses[] = {own_address};
+    (void)config;
+    options->addresses = addresses;
+    options->listen = rank == 0 ? own_address : NULL;
+    options->silence = 2.3;
+}
+
+static Status
+rank_0_is_stopped(RtJob *job, void *shared)
+{
+    (void)shared;
+    rt_job_at(job, 7, RT_JOB_RUNS);
+    rt_job_calls(job, 0, 2);
+    rt_job_waits(job, 0, 2);
+    if (job->rank == 0)
+        raise(SIGSTOP);
+    Status st = wait_for_stop(job);
+    if (!strstr(status_message(st), " of rank 0 ("))
+        _exit(77);
+    return st;
+}
+
+static void
+members_name_the_rank_that_serves(void **state)
+{
+    (void)state;
+    Members m;
+    int status;
+    choose_address();
+    members_start(&m, 2, rank_0_is_stopped, rank_0_serves);
+    assert_int_equal(waitpid(m.pids[1], &status, 0), m.pids[1]);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    kill(m.pids[0], SIGKILL);
+    assert_int_equal(waitpid(m.pids[0], &status, 0), m.pids[0]);
+    rt_server_close(m.server);
+    members_free(&m);
+}
+
 /* ---- keys ---------------------------------------------------------------- */
 
 static void
@@ -352,6 +412,7 @@ main(void)
         cmocka_unit_test(members_find_no_server),
         cmocka_unit_test(keys_are_secret_and_whole),
         cmocka_unit_test(members_lose_their_server),
+        cmocka_unit_test(members_name_the_rank_that_serves),
         cmocka_unit_test(killed_processes_are_named),
         cmocka_unit_test(stopped_processes_are_named),
     };

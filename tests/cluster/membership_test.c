@@ -313,6 +313,30 @@ dead_ranks_are_named(void **state)
     expect(&s, "error: rank 1 has not joined (it ended with status 2)", 2);
 }
 
+static void
+lose_rank_1(Stage *s, const char *part)
+{
+    rt_membership_closed(s->membership, 11, s->now);
+    for (int i = 0; i < 9; i++) {
+        assert_true(i > 6 || !rt_membership_is_stopped(s->membership));
+        s->now += 0.1;
+        rt_membership_tick(s->membership, s->now);
+    }
+    expect(s, part, 3);
+}
+
+static void
+all_run(Stage *s, int64_t wait_call)
+{
+    for (int i = 0; i < 2; i++)
+        heartbeat(s, i,
+                  (RtHeartbeat){.step = 4,
+                                .call = 7,
+                                .wait_call = wait_call,
+                                .at_site = -1,
+                                .state = RT_JOB_RUNS});
+}
+
 /* Of a process on another machine that nobody waits for, or of one whose memory
  * the server has: the last call that it has told of. */
 static void
@@ -320,29 +344,17 @@ last_calls_are_named(void **state)
 {
     (void)state;
     Stage s;
-    for (int64_t wait_call = 6; wait_call < 8; wait_call++) {
-        join(&s, 2);
-        for (int i = 0; i < 2; i++)
-            heartbeat(&s, i,
-                      (RtHeartbeat){.step = 4,
-                                    .call = 7,
-                                    .wait_call = wait_call,
-                                    .at_site = -1,
-                                    .state = RT_JOB_RUNS});
-        rt_membership_closed(s.membership, 11, s.now);
-        for (int i = 0; i < 8; i++) {
-            assert_true(i > 6 || !rt_membership_is_stopped(s.membership));
-            s.now += 0.1;
-            rt_membership_tick(s.membership, s.now);
-        }
-        expect(&s,
-               wait_call == 6
-                   ? "error: rank 1 (h, pid 401) is dead; it was last seen in "
-                     "call 7, train.tfd:12:5 (all_reduce, step 4)\n"
-                   : "error: rank 1 (h, pid 401) is dead; it was last seen "
-                     "after call 7, train.tfd:12:5 (all_reduce, step 4)\n",
-               3);
-    }
+    join(&s, 2);
+    all_run(&s, 6);
+    lose_rank_1(&s, "error: rank 1 (h, pid 401) is dead; it was last seen in "
+                    "call 7, train.tfd:12:5 (all_reduce, step 4)\n");
+    join(&s, 2);
+    all_run(&s, 7);
+    lose_rank_1(&s, "error: rank 1 (h, pid 401) is dead; it was last seen "
+                    "after call 7, train.tfd:12:5 (all_reduce, step 4)\n");
+    join(&s, 2);
+    lose_rank_1(&s, "error: rank 1 (h, pid 401) is dead; it was last seen "
+                    "before its first collective, in step 0\n");
 }
 
 /* The server's own network is down: nobody is to blame. */

@@ -509,18 +509,22 @@ say_silence(RtMember *m, double silence)
     Arena *a = arena_new(NULL, "the control server");
     const char *name = server_name(m, a);
     const char *notes = own_call(m, a);
-    const char *line = message_printf(
-        a, "rank %d has not heard the control server (%s) for %.1f seconds",
-        m->job.rank, name, silence);
     if (silence >= m->silence)
         stop_with(m, 3,
                   message_printf(a,
-                                 "%s: the process that it belongs to is "
-                                 "stopped, or its host or network is gone",
-                                 line),
+                                 "rank %d has not heard the control server "
+                                 "(%s) for %.1f seconds: the process that it "
+                                 "belongs to is stopped, or its host or "
+                                 "network is gone",
+                                 m->job.rank, name, silence),
                   notes);
     else
-        rt_server_print(NULL, RT_SAY_NOTE, line, notes);
+        rt_server_print(NULL, RT_SAY_NOTE,
+                        message_printf(a,
+                                       "rank %d has not heard the control "
+                                       "server (%s) for %.1f seconds",
+                                       m->job.rank, name, silence),
+                        notes);
     m->silence_said = true;
     arena_release(a);
 }

@@ -70,6 +70,7 @@ rt_server_print(void *data, RtSay kind, const char *line, const char *lines)
 {
     (void)data;
     message_shown(line);
+    message_shown(lines);
     fflush(stdout);
     fprintf(stderr, "tfd-run: %s: %s\n%s",
             kind == RT_SAY_ERROR ? "error" : "note", line, lines);

@@ -44,6 +44,8 @@ enum {
     OPT_INFO,
     OPT_LIST,
     OPT_PROCESSES,
+    OPT_RESTARTS,
+    OPT_MIN_PROCESSES,
     OPT_RANK,
     OPT_SIZE,
     OPT_JOIN,
@@ -142,6 +144,15 @@ static const OptionRow rows[NUM_OPTS] = {
                        .arg = "N",
                        .help = "run the plan in N processes of this machine, "
                                "to the same bits (docs/cluster.md)"},
+    [OPT_RESTARTS] = {.name = "restarts",
+                      .arg = "N",
+                      .help = "start a job of -n that fails again from its "
+                              "newest checkpoint, at most N times"},
+    [OPT_MIN_PROCESSES] = {.name = "min-processes",
+                           .arg = "N",
+                           .help = "with --restarts: go on with fewer "
+                                   "processes, N at least, where not all of "
+                                   "them start"},
     [OPT_RANK] = {.name = "rank",
                   .arg = "P",
                   .help = "this process's number in a job of several; else "
@@ -384,17 +395,58 @@ print_resolved(Arena *a, const Options *o)
     return OK;
 }
 
+/* The same command with --resume. */
+static char **
+resuming(Arena *a, const Options *o, int argc, char **argv)
+{
+    if (options_given(o, OPT_RESUME))
+        return argv;
+    char **out = NEW_ARRAY(a, char *, (size_t)argc + 2);
+    out[0] = argv[0];
+    out[1] = "--resume";
+    memcpy(out + 2, argv + 1, (size_t)argc * sizeof *argv);
+    return out;
+}
+
+static Status
+take_restarts(const Options *o, RtRestartPolicy *out)
+{
+    int64_t restarts = 0, least = 0;
+    TRY(options_int(o, OPT_RESTARTS, 0, INT32_MAX, &restarts));
+    TRY(options_int(o, OPT_MIN_PROCESSES, 1, INT32_MAX, &least));
+    out->restarts = (int)restarts;
+    out->min_processes = (int)least;
+    if (options_given(o, OPT_MIN_PROCESSES) && !options_given(o, OPT_RESTARTS))
+        return status_new(STATUS_USAGE, "--min-processes needs --restarts N");
+    if (!options_given(o, OPT_RESTARTS))
+        return OK;
+    if (!options_given(o, OPT_PROCESSES))
+        return status_new(STATUS_USAGE,
+                          "--restarts needs -n N: what else starts processes "
+                          "has to start them again itself");
+    if (!options_given(o, OPT_CHECKPOINT))
+        return status_new(STATUS_USAGE, "--restarts needs --checkpoint DIR");
+    return OK;
+}
+
 /* The parent of a job's processes: what it runs is checked before, so that it
  * is refused once. */
 static Status
-launch(const Options *o, char **argv)
+launch(Arena *a, const Options *o, const Plan *plan, int argc, char **argv)
 {
     RtLaunchConfig config = {.argv = argv,
+                             .resume_argv = resuming(a, o, argc, argv),
                              .diagnose = options_value(o, OPT_DIAGNOSE, NULL)};
     int64_t size = 1;
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
-    config.size = (int)size;
+    TRY(take_restarts(o, &config.policy));
+    config.policy.size = (int)size;
+    config.policy.num_replicas = plan->module->num_replicas;
+    if (config.policy.min_processes > size)
+        return status_new(STATUS_USAGE,
+                          "--min-processes is at most the %d of -n",
+                          (int)size);
     Status st = rt_launch(&config, &job_end.exit_status);
     job_end.is_set = job_end.is_silent = !st;
     return st;
@@ -461,7 +513,9 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     if (options_given(o, OPT_INFO))
         return print_info(a, *plan);
     if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
-        return launch(o, argv);
+        return launch(a, o, *plan, argc, argv);
+    RtRestartPolicy policy; /* the parent's, checked for a process alone */
+    TRY(take_restarts(o, &policy));
     return run_in_job(a, o, *plan, &options);
 }
 

@@ -311,6 +311,13 @@ static const struct {
     {"tfd-run ok.tfp --quiet --stats",
      "--quiet and --stats contradict each other", 2},
     {"tfd-run ok.tfp --resume", "--resume needs --checkpoint DIR", 2},
+    {"tfd-run ok.tfp --restarts 1 --checkpoint d", "--restarts needs -n N", 2},
+    {"tfd-run ok.tfp -n 1 --restarts 1", "--restarts needs --checkpoint DIR",
+     2},
+    {"tfd-run ok.tfp -n 1 --min-processes 1",
+     "--min-processes needs --restarts N", 2},
+    {"tfd-run ok.tfp -n 1 --min-processes 2 --restarts 1 --checkpoint d",
+     "--min-processes is at most the 1 of -n", 2},
     {"tfd-run ok.tfp --every 3", "--every needs --checkpoint DIR", 2},
     {"tfd-run ok.tfp --checkpoint d",
      "--checkpoint: main has no loop over a dataset, and checkpoints are made "

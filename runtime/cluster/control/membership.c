@@ -577,6 +577,7 @@ take_linked(RtMembership *r, RtMemberState *member, const RtLinked *linked)
         return;
     }
     r->phase = PHASE_RUNNING;
+    r->begun = true;
     send_simple_to_all(r, RT_FRAME_GO);
 }
 
@@ -851,7 +852,7 @@ rt_membership_tick(RtMembership *r, double now)
 bool
 rt_membership_has_begun(const RtMembership *r)
 {
-    return r->phase >= PHASE_RUNNING;
+    return r->begun;
 }
 
 bool

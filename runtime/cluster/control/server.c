@@ -318,6 +318,15 @@ rt_server_lost(RtServer *s, int rank, const char *how, int exit_status)
 }
 
 bool
+rt_server_has_begun(RtServer *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool begun = rt_membership_has_begun(s->membership);
+    pthread_mutex_unlock(&s->lock);
+    return begun;
+}
+
+bool
 rt_server_is_stopped(RtServer *s)
 {
     pthread_mutex_lock(&s->lock);

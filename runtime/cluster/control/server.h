@@ -32,6 +32,8 @@ int rt_server_port(const RtServer *s);
 void rt_server_lost(RtServer *s, int rank, const char *how, int exit_status);
 /* Whether the job was stopped; whether it is over, and how. */
 bool rt_server_is_stopped(RtServer *s);
+/* Whether all had joined, also of a job that has ended since. */
+bool rt_server_has_begun(RtServer *s);
 bool rt_server_has_ended(RtServer *s, int *exit_status);
 /* Readable once the job is over. */
 int rt_server_fd(const RtServer *s);

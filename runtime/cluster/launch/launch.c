@@ -4,6 +4,8 @@
  * Standard output is rank 0's, and so is standard input; what others write gets
  * their number before each line, on standard error.  Each process is in a group
  * of its own, so that a signal from the terminal comes once, from the parent.
+ * A job that is started again has a new control server, key and name, so that
+ * nothing of an earlier attempt can join it.
  */
 #include "runtime/cluster/launch/launch.h"
 
@@ -19,11 +21,13 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/launch/lines.h"
+#include "runtime/cluster/launch/restart.h"
 #include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
 
@@ -42,14 +46,16 @@ typedef struct Child {
 typedef struct Launch {
     Arena *arena;
     const RtLaunchConfig *config;
+    RtAttempt *attempt;
     uint8_t key[RT_JOB_KEY];
     char id[17];
     char path[4096]; /* of this program */
     RtServer *server;
     Child *children;
     int signals; /* a signalfd */
-    sigset_t old_mask;
-    double stopped; /* when that was seen; 0: not yet */
+    sigset_t old_mask, passed;
+    int *exit_status; /* of the last attempt, for the caller */
+    double stopped;   /* when that was seen; 0: not yet */
     bool killed;
 } Launch;
 
@@ -83,19 +89,29 @@ evict(void *data, int rank)
         kill(pid, SIGKILL);
 }
 
+/* The server's thread.  The first error is the reason of the next attempt. */
+static void
+say(void *data, RtSay kind, const char *line, const char *lines)
+{
+    Launch *l = data;
+    if (kind == RT_SAY_ERROR && !*l->attempt->reason)
+        snprintf(l->attempt->reason, sizeof l->attempt->reason, "%s", line);
+    rt_server_print(NULL, kind, line, lines);
+}
+
 static Status
 open_server(Launch *l)
 {
     RtServerConfig config = {.id = l->id,
-                             .size = l->config->size,
-                             .attempt = l->config->attempt,
+                             .size = l->attempt->size,
+                             .attempt = (uint32_t)l->attempt->number,
                              .rank = -1,
                              .silence = l->config->silence,
                              .diagnose = l->config->diagnose,
                              .key = l->key,
                              .address = "127.0.0.1:*",
                              .data = l,
-                             .say = rt_server_print,
+                             .say = say,
                              .evict = evict};
     return rt_server_open(&config, &l->server);
 }
@@ -114,14 +130,14 @@ is_ignored(int signal_number)
 static Status
 take_signals(Launch *l)
 {
-    sigset_t set;
-    sigemptyset(&set);
+    sigset_t *set = &l->passed;
+    sigemptyset(set);
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         if (!is_ignored(passed[i]))
-            sigaddset(&set, passed[i]);
-    sigaddset(&set, SIGTSTP);
-    sigprocmask(SIG_BLOCK, &set, &l->old_mask);
-    l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+            sigaddset(set, passed[i]);
+    sigaddset(set, SIGTSTP);
+    sigprocmask(SIG_BLOCK, set, &l->old_mask);
+    l->signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
     return l->signals >= 0 ? OK : rt_system_error("signalfd");
 }
 
@@ -138,13 +154,13 @@ added_variables(const Launch *l, int rank, int key_fd)
 {
     Added a = {.num = 8};
     snprintf(a.text[0], 64, "TFD_RANK=%d", rank);
-    snprintf(a.text[1], 64, "TFD_SIZE=%d", l->config->size);
+    snprintf(a.text[1], 64, "TFD_SIZE=%d", l->attempt->size);
     snprintf(a.text[2], 64, "TFD_LOCAL_RANK=%d", rank);
-    snprintf(a.text[3], 64, "TFD_LOCAL_SIZE=%d", l->config->size);
+    snprintf(a.text[3], 64, "TFD_LOCAL_SIZE=%d", l->attempt->size);
     snprintf(a.text[4], 64, "TFD_CONTROL=127.0.0.1:%d",
              rt_server_port(l->server));
     snprintf(a.text[5], 64, "TFD_JOB=%s", l->id);
-    snprintf(a.text[6], 64, "TFD_ATTEMPT=%u", l->config->attempt);
+    snprintf(a.text[6], 64, "TFD_ATTEMPT=%d", l->attempt->number);
     snprintf(a.text[7], 64, "%s=%d", key_variable, key_fd);
     return a;
 }
@@ -225,7 +241,9 @@ become(const Launch *l, const Pipes *p, char **environment, pid_t parent)
     }
     fcntl(p->key[0], F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
-    execve(l->path, l->config->argv, environment);
+    execve(l->path,
+           l->attempt->number ? l->config->resume_argv : l->config->argv,
+           environment);
     _exit(127);
 }
 
@@ -259,7 +277,7 @@ start_child(Launch *l, Child *c)
 static void
 signal_all(Launch *l, int signal_number)
 {
-    for (int i = 0; i < l->config->size; i++)
+    for (int i = 0; i < l->attempt->size; i++)
         if (l->children[i].pid > 0)
             kill(l->children[i].pid, signal_number);
 }
@@ -278,10 +296,12 @@ pass_signals(Launch *l)
 {
     struct signalfd_siginfo got;
     while (read(l->signals, &got, sizeof got) == (ssize_t)sizeof got) {
-        if (got.ssi_signo == SIGTSTP)
+        if (got.ssi_signo == SIGTSTP) {
             stop_with_children(l);
-        else
-            signal_all(l, (int)got.ssi_signo);
+            continue;
+        }
+        l->attempt->interrupted |= got.ssi_signo != SIGUSR2;
+        signal_all(l, (int)got.ssi_signo);
     }
 }
 
@@ -308,7 +328,7 @@ reap(Launch *l, Child *c)
 static bool
 some_run(const Launch *l)
 {
-    for (int i = 0; i < l->config->size; i++)
+    for (int i = 0; i < l->attempt->size; i++)
         if (l->children[i].pid > 0)
             return true;
     return false;
@@ -329,7 +349,7 @@ look_at_stop(Launch *l)
 static void
 turn(Launch *l, struct pollfd *items)
 {
-    int n = 0, size = l->config->size;
+    int n = 0, size = l->attempt->size;
     items[n++] = (struct pollfd){l->signals, POLLIN, 0};
     for (int i = 0; i < size; i++) {
         Child *c = &l->children[i];
@@ -351,7 +371,7 @@ turn(Launch *l, struct pollfd *items)
 static void
 watch(Launch *l)
 {
-    size_t n = 2 * (size_t)l->config->size + 1;
+    size_t n = 2 * (size_t)l->attempt->size + 1;
     struct pollfd *items = NEW_ARRAY(l->arena, struct pollfd, n);
     while (some_run(l))
         turn(l, items);
@@ -382,27 +402,123 @@ find_program(Launch *l)
 static Status
 start_all(Launch *l)
 {
-    TRY(find_program(l));
-    l->children = NEW_ARRAY(l->arena, Child, (size_t)l->config->size);
-    for (int i = 0; i < l->config->size; i++)
+    l->stopped = 0;
+    l->killed = false;
+    l->children = NEW_ARRAY(l->arena, Child, (size_t)l->attempt->size);
+    for (int i = 0; i < l->attempt->size; i++)
         l->children[i] = (Child){.rank = i, .pidfd = -1, .lines = {.fd = -1}};
     TRY(make_key(l));
-    TRY(take_signals(l));
     TRY(open_server(l));
-    for (int i = 0; i < l->config->size; i++)
+    for (int i = 0; i < l->attempt->size; i++)
         TRY(start_child(l, &l->children[i]));
+    return OK;
+}
+
+/* Nothing of an attempt is left after it. */
+static void
+end_attempt(Launch *l)
+{
+    if (!l->server)
+        return;
+    signal_all(l, SIGKILL);
+    watch(l);
+    for (int i = 0; i < l->attempt->size; i++)
+        rt_lines_close(&l->children[i].lines);
+    l->attempt->joined = rt_server_has_begun(l->server);
+    rt_server_close(l->server);
+    l->server = NULL;
+}
+
+/* A failure is that of starting it. */
+static Status
+run_attempt(Launch *l)
+{
+    Status st = start_all(l);
+    if (!st) {
+        watch(l);
+        l->attempt->exit_status = result_of(l);
+    }
+    end_attempt(l);
+    return st;
+}
+
+/* ---- restarts ----------------------------------------------------------- */
+
+/* Where nobody reads the output any more there is nobody to run for. */
+static bool
+is_output_closed(void)
+{
+    struct pollfd item = {.fd = STDOUT_FILENO, .events = 0};
+    return poll(&item, 1, 0) > 0 && (item.revents & POLLERR);
+}
+
+/* False: a signal came that would have ended the job. */
+static bool
+wait_before(const Launch *l, const RtAttempt *next)
+{
+    double end = rt_seconds() + next->delay;
+    for (double left; (left = end - rt_seconds()) > 0;) {
+        struct timespec most = {(time_t)left,
+                                (long)(1e9 * (left - (double)(time_t)left))};
+        int got = sigtimedwait(&l->passed, NULL, &most);
+        if (got == SIGTSTP)
+            kill(getpid(), SIGSTOP);
+        else if (got > 0 && got != SIGUSR2)
+            return false;
+    }
+    return true;
+}
+
+static void
+tell_restart(const Launch *l, const RtAttempt *last, const RtAttempt *next)
+{
+    char ended[64];
+    snprintf(ended, sizeof ended, "a process ended with status %d",
+             last->exit_status);
+    fflush(stdout);
+    fprintf(stderr, "tfd-run: restart %d of %d, with %d process%s: %s\n",
+            next->number, l->config->policy.restarts, next->size,
+            next->size > 1 ? "es" : "", *last->reason ? last->reason : ended);
+    fflush(stderr);
+}
+
+/* What could not be started may be possible later. */
+static Status
+forgive(Status st, RtAttempt *attempt)
+{
+    attempt->exit_status = 3;
+    snprintf(attempt->reason, sizeof attempt->reason, "%s", status_message(st));
+    status_free(st);
+    return OK;
+}
+
+static Status
+run_attempts(Launch *l)
+{
+    const RtRestartPolicy *policy = &l->config->policy;
+    RtAttempt next, attempt = rt_first_attempt(policy);
+    for (;; attempt = next) {
+        l->attempt = &attempt;
+        Status st = run_attempt(l);
+        if (st && attempt.number >= policy->restarts)
+            return st;
+        if (st)
+            TRY(forgive(st, &attempt));
+        if (is_output_closed() || !rt_next_attempt(policy, &attempt, &next))
+            break;
+        tell_restart(l, &attempt, &next);
+        if (!wait_before(l, &next)) {
+            attempt.exit_status = 130;
+            break;
+        }
+    }
+    *l->exit_status = attempt.exit_status;
     return OK;
 }
 
 static void
 finish(Launch *l)
 {
-    signal_all(l, SIGKILL);
-    watch(l);
-    for (int i = 0; i < l->config->size; i++)
-        rt_lines_close(&l->children[i].lines);
-    if (l->server)
-        rt_server_close(l->server);
     if (l->signals >= 0)
         close(l->signals);
     sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
@@ -416,13 +532,14 @@ rt_launch(const RtLaunchConfig *config, int *exit_status)
     Launch *l = NEW(a, Launch);
     l->arena = a;
     l->config = config;
+    l->exit_status = exit_status;
     l->signals = -1;
     sigprocmask(SIG_BLOCK, NULL, &l->old_mask);
-    Status st = start_all(l);
-    if (!st) {
-        watch(l);
-        *exit_status = result_of(l);
-    }
+    Status st = find_program(l);
+    if (!st)
+        st = take_signals(l);
+    if (!st)
+        st = run_attempts(l);
     finish(l);
     return st;
 }

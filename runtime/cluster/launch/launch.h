@@ -11,16 +11,18 @@
 
 #include <stdbool.h>
 #include "ir/base/status.h"
+#include "runtime/cluster/launch/restart.h"
 
 typedef struct RtLaunchConfig {
-    int size;             /* processes */
-    unsigned attempt;     /* restarts so far */
+    RtRestartPolicy policy;
     double silence;       /* as RtJobOptions */
     const char *diagnose; /* as RtJobOptions */
     char **argv;          /* of this process, which its children get, too */
+    char **resume_argv;   /* what they get when the job is started again */
 } RtLaunchConfig;
 
-/* Runs a job and returns its exit status, whose reason has been printed.  A
+/* Runs a job, again where its policy says so, and returns the exit status of
+ * the last attempt, whose reason has been printed.  A
  * failure (nothing was started, or not all) is the caller's to print. */
 Status rt_launch(const RtLaunchConfig *config, int *exit_status) MUST_USE;
 

@@ -96,30 +96,54 @@ same(DType t, Scalar a, Scalar b)
 }
 
 static Status
-set_param(RtRun *run, const RtSet *set, DType t, Scalar *param)
+set_param(const RtSet *set, DType t, Scalar *param)
 {
-    Scalar before = *param;
     if (!read_scalar(set->value, t, param))
         return bad_value(set, t);
     if (overflows(set->value, *param))
         return status_new(STATUS_USAGE,
                           "--set %s=%s is too large for %s; inf is infinity",
                           set->name, set->value, dtype_info[t].name);
-    if (run->resume.is_resuming && !same(t, before, *param))
-        return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
-                                                 set->name, set->value));
+    return OK;
+}
+
+/* Index of the param that is set; -1: there is none. */
+static int
+param_of(const RtRun *run, const RtSet *set)
+{
+    for (int i = 0; i < run->module->params.len; i++)
+        if (strcmp(run->module->params.data[i]->name, set->name) == 0)
+            return i;
+    return -1;
+}
+
+/* Of several values for one param the last holds. */
+static Status
+apply_sets(RtRun *run)
+{
+    for (int i = 0; i < run->options->num_sets; i++) {
+        const RtSet *set = &run->options->sets[i];
+        int param = param_of(run, set);
+        if (param < 0)
+            return unknown_param(run, set);
+        DType t = run->module->params.data[param]->dtype;
+        TRY(set_param(set, t, &run->params[param]));
+    }
     return OK;
 }
 
 static Status
-apply(RtRun *run, const RtSet *set)
+check_sets(const RtRun *run, const Scalar *begun)
 {
-    for (int i = 0; i < run->module->params.len; i++) {
-        const IrParam *p = run->module->params.data[i];
-        if (strcmp(p->name, set->name) == 0)
-            return set_param(run, set, p->dtype, &run->params[i]);
+    for (int i = run->options->num_sets - 1; i >= 0; i--) {
+        const RtSet *set = &run->options->sets[i];
+        int param = param_of(run, set);
+        DType t = run->module->params.data[param]->dtype;
+        if (!same(t, begun[param], run->params[param]))
+            return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
+                                                     set->name, set->value));
     }
-    return unknown_param(run, set);
+    return OK;
 }
 
 /* The hidden param of random numbers without a seed in the program is --seed.
@@ -156,7 +180,9 @@ rt_read_params(RtRun *run)
         rt_params_archive(run, &run->resume.read);
     if (run->options->seed_given && run->seed != run->options->seed)
         return begun_otherwise(run, "--seed");
-    for (int i = 0; i < run->options->num_sets; i++)
-        TRY(apply(run, &run->options->sets[i]));
-    return OK;
+    Scalar *begun = NEW_ARRAY(run->arena, Scalar, (size_t)n);
+    for (int i = 0; i < n; i++)
+        begun[i] = run->params[i];
+    TRY(apply_sets(run));
+    return run->resume.is_resuming ? check_sets(run, begun) : OK;
 }

@@ -165,8 +165,8 @@ options_are_checked(void **state)
         Ran r = run_there("", rows[i].options);
         expect_told(&r, 2, rows[i].told);
     }
-    Ran r = run_there("", "--checkpoint checkpoints --resume --set rounds=3 "
-                          "--seed 0 --threads 1 --every 2");
+    Ran r = run_there("", "--checkpoint checkpoints --resume --set rounds=4 "
+                          "--set rounds=3 --seed 0 --threads 1 --every 2");
     expect_told(&r, 0, "resuming after step ");
 }
 

@@ -3,16 +3,18 @@
 
 Trains bigram in three processes, started by everything that starts processes:
 tfd-run -n, TF_CONFIG, torchrun's variables, --rank, mpirun of Open MPI and of
-MPICH, srun.  All but the first put each process on a machine of its own
+MPICH, srun, and the batch script of docs/examples.  All but the first put each process on a machine of its own
 (hosts.py).  Each job has to print what one process prints, with its checksum.
 TAP; what a machine cannot do is skipped with the reason.
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import hosts
 import slurm
@@ -47,12 +49,15 @@ class Job:
         subprocess.run([f"{self.build}/tfdc", EXAMPLE, *SIZES, "--strategy",
                         "multi_worker_mirrored", "--workers", str(WORKERS),
                         "--devices", "cpu:0-1", "-o", self.plan], check=True)
-        self.expected = self.run(self.tfd_run()).stdout
 
-    def tfd_run(self, *options):
+    def expected(self, epochs):
+        """What one process prints."""
+        return from_done(self.run(self.tfd_run(epochs=epochs)))
+
+    def tfd_run(self, *options, epochs=1):
         return [f"{self.build}/tfd-run", self.plan, "--data", self.folder,
                 "--quiet", "--checksum", "--threads", "1", "--set",
-                "epochs=1", *options]
+                f"epochs={epochs}", *options]
 
     def member(self, *options):
         """The command of a process on a machine of its own."""
@@ -181,6 +186,73 @@ def srun(job, mpi):
              *job.member()], SECONDS))
 
 
+# --- the batch script of the documentation -----------------------------------
+
+BATCH_EPOCHS = 60
+SAID = re.compile("tfd-run|srun|slurmstepd")
+BATCH_SCRIPT = f"{ROOT}/docs/examples/cluster/train.sbatch"
+
+
+def batch_home(job):
+    """A home with the key, the plan and its data, and a tfd-run that prints the
+    checksum of a few epochs."""
+    home = f"{job.folder}/home"
+    os.makedirs(f"{home}/bin")
+    shutil.copy(job.key, f"{home}/.tfd-key")
+    shutil.copy(job.plan, f"{home}/train.tfp")
+    shutil.copy(f"{job.folder}/text.txt", home)
+    command = job.tfd_run(epochs=BATCH_EPOCHS)
+    with open(os.open(f"{home}/bin/tfd-run", os.O_CREAT | os.O_WRONLY, 0o755),
+              "w") as f:
+        f.write(f'#!/bin/sh\nexec {command[0]} "$@" {" ".join(command[4:])}\n')
+    return home
+
+
+def wait_until(what, is_so):
+    end = time.monotonic() + SECONDS
+    while not is_so():
+        if time.monotonic() > end:
+            raise AssertionError(f"after {SECONDS} s: {what}")
+        time.sleep(0.02)
+
+
+def contents(path):
+    try:
+        with open(path) as f:
+            return f.read()
+    except FileNotFoundError:
+        return ""
+
+
+def sbatch(job):
+    """The job is requeued after its first epochs, and has to end as if it had
+    not been."""
+    why = slurm.why_not()
+    if why:
+        raise Skip(why)
+    home = batch_home(job)
+    out = f"{home}/out"
+    with slurm.Slurm(job.machines, tempfile.mkdtemp(dir=job.folder)) as cluster:
+        def command(*words):
+            return from_done(cluster.run(
+                list(words), SECONDS, cwd=home, HOME=home,
+                PATH=f"{home}/bin:{os.environ['PATH']}"))
+        number = command("sbatch", "--parsable", f"-N{WORKERS}", f"-o{out}",
+                         "--open-mode=append", BATCH_SCRIPT).strip()
+        wait_until("no epoch has ended", lambda: "epoch 2" in contents(out))
+        command("scontrol", "requeue", number)
+        wait_until("the job does not wait to be started again", lambda: command(
+            "squeue", "-h", "-o", "%r").strip() == "BeginTime")
+        command("scontrol", "update", f"JobId={number}", "StartTime=now")
+        wait_until("the job has not ended", lambda: command(
+            "squeue", "-h", "-o", "%i") == "")
+    said = contents(out)
+    if "; --resume goes on from there\n" not in said:
+        raise AssertionError(f"it was not interrupted: {said}")
+    return "".join(line for line in said.splitlines(keepends=True)
+                   if not SAID.match(line))
+
+
 LAUNCHERS = {
     "tfd-run -n": tfd_run_n,
     "TF_CONFIG": tf_config,
@@ -192,13 +264,16 @@ LAUNCHERS = {
     "srun": lambda job: srun(job, "none"),
     "srun --mpi=pmi2": lambda job: srun(job, "pmi2"),
     "srun --mpi=pmix": lambda job: srun(job, "pmix"),
+    "train.sbatch": sbatch,
 }
+EPOCHS = {"train.sbatch": BATCH_EPOCHS}
 
 
-def verdict(job, start):
+def verdict(job, name):
     """What TAP says of a job."""
     try:
-        out = start(job)
+        out = LAUNCHERS[name](job)
+        expected = job.expected(EPOCHS.get(name, 1))
     except Skip as why:
         return True, f" # SKIP {why}", ""
     except slurm.NotStarted as why:
@@ -206,8 +281,8 @@ def verdict(job, start):
     except (AssertionError, subprocess.TimeoutExpired) as wrong:
         job.machines.stop()
         return False, "", str(wrong)
-    same = out == job.expected and "checksum" in out
-    return same, "", "" if same else f"{out!r} is not {job.expected!r}"
+    same = out == expected and "checksum" in out
+    return same, "", "" if same else f"{out!r} is not {expected!r}"
 
 
 def main():
@@ -224,7 +299,7 @@ def main():
         os.chmod(folder, 0o755)
         job = Job(sys.argv[1], folder, machines)
         for i, name in enumerate(names):
-            ok, note, wrong = verdict(job, LAUNCHERS[name])
+            ok, note, wrong = verdict(job, name)
             print(f"{'' if ok else 'not '}ok {i + 1} - {name}{note}",
                   flush=True)
             for line in wrong.strip().split("\n") if wrong else []:

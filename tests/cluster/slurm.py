@@ -11,7 +11,7 @@ import time
 
 import hosts
 
-TOOLS = ["slurmctld", "slurmd", "srun", "sinfo", "munged"]
+TOOLS = ["slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo", "squeue", "munged"]
 START_SECONDS = 20
 
 SLURM_CONF = """\
@@ -29,6 +29,7 @@ SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SchedulerType=sched/builtin
+SchedulerParameters=sched_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
@@ -125,7 +126,7 @@ class Slurm:
     def environment(self, **more):
         return dict(os.environ, SLURM_CONF=self.conf, **more)
 
-    def run(self, command, timeout, **more):
+    def run(self, command, timeout, cwd=None, **more):
         """A command of Slurm, run beside slurmctld."""
-        return subprocess.run(command, env=self.environment(**more),
+        return subprocess.run(command, env=self.environment(**more), cwd=cwd,
                               capture_output=True, text=True, timeout=timeout)

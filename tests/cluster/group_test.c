@@ -124,7 +124,7 @@ static void
 run_on(int size, ForkedBody *body, void *data)
 {
     int statuses[FORKED_MOST];
-    Forked *f = forked_new(size, 0);
+    Forked *f = forked_new(size, 64);
     forked_run(f, body, data, statuses);
     for (int r = 0; r < size; r++)
         assert_int_equal(statuses[r], 0);
@@ -195,7 +195,7 @@ long_bytes(int call, int rank)
 static char
 byte_at(int call, int rank, size_t i)
 {
-    return (char)(choice(call, rank) + i * 31 + (i >> 10));
+    return (char)(choice(call, rank) + i * 31 + (i >> 10) + (i >> 17) * 7);
 }
 
 static void
@@ -273,6 +273,33 @@ parts_may_be_of_any_length(void **state)
         run_on(size, run_shared, &test);
 }
 
+/* Rank 2 begins to read when rank 1 has read all, or would have, if what rank 2
+ * has not read were overwritten. */
+static int
+read_late(void *data, Forked *f, RtGroup *g)
+{
+    enum { MOST_WAITS = 2 }; /* of a tenth of a second */
+    static char bytes[LONG_BYTES];
+    _Atomic uint32_t *read = forked_alloc(f, sizeof *read);
+    (void)data;
+    if (g->rank == 0)
+        fill(bytes, 0, 0, sizeof bytes);
+    for (int i = 0; g->rank == 2 && i < MOST_WAITS && !atomic_load(read); i++)
+        forked_wait(read, 0);
+    Status st = g->ops->broadcast(g, 0, bytes, sizeof bytes);
+    if (g->rank == 1)
+        forked_add(read, 1);
+    return st || !is_filled(bytes, 0, 0, sizeof bytes);
+}
+
+static void
+a_slow_reader_misses_nothing(void **state)
+{
+    Test test = {read_late, rt_seconds};
+    (void)state;
+    run_on(3, run_shared, &test);
+}
+
 /* ---- ranks that do not come -----------------------------------------------
  */
 
@@ -310,6 +337,7 @@ main(void)
         cmocka_unit_test(every_process_gets_the_same),
         cmocka_unit_test(an_abort_ends_the_waits_of_all),
         cmocka_unit_test(parts_may_be_of_any_length),
+        cmocka_unit_test(a_slow_reader_misses_nothing),
         cmocka_unit_test(who_does_not_come_is_named),
     };
     return cmocka_run_group_tests_name("group", tests, NULL, NULL);

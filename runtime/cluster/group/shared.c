@@ -11,7 +11,9 @@
  * gather.  Broadcasts and gathers are counted, by everybody alike, and a
  * channel says for which of them it is filled, from which block on, and how
  * many bytes there are.  A process fills it for the next one when the last has
- * been emptied; so that nobody misses one, each has a block at least.
+ * been emptied; so that nobody misses one, each has a block at least.  Each of
+ * the two places counts who has emptied it: one count for both would let a
+ * fast reader of the second pass for a slow one of the first.
  *
  * Words are raised after what they announce was written, and read before that
  * is read; a process that is killed leaves words that do not rise any more.
@@ -34,7 +36,7 @@ typedef struct Channel {
     uint64_t bytes;    /* that go through */
     uint32_t first;    /* block */
     RtWaitWord filled; /* blocks, over all calls */
-    RtWaitWord emptied;
+    RtWaitWord emptied[NUM_BLOCKS]; /* times, by all readers */
     _Alignas(CACHE_LINE) char blocks[NUM_BLOCKS][BLOCK_BYTES];
 } Channel;
 
@@ -55,8 +57,8 @@ typedef struct SharedGroup {
     uint32_t begun[RT_GROUP_SLOTS]; /* by this process */
     size_t bytes[RT_GROUP_SLOTS];   /* of the exchange in flight; 0: none */
     uint32_t calls;                 /* broadcasts and gathers */
-    uint32_t to_empty; /* of this process's channel, when its last call has
-                          ended */
+    uint32_t to_empty[NUM_BLOCKS];  /* of this process's channel, when what it
+                                       was filled with has been read */
 } SharedGroup;
 
 static SharedGroup *
@@ -185,6 +187,28 @@ block_length(size_t bytes, uint32_t i)
     return rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
 }
 
+/* Until everybody has read what this process's channel has in a place. */
+static Status
+wait_for_place(const SharedGroup *g, uint32_t place, int reader)
+{
+    Channel *c = &g->channels[g->group.rank];
+    return wait_for(g, &c->emptied[place], g->to_empty[place], reader);
+}
+
+static Status
+fill_block(SharedGroup *g, const char *block, size_t bytes, int num_readers,
+           int reader)
+{
+    Channel *c = &g->channels[g->group.rank];
+    uint32_t place = rt_wait_word_load(&c->filled) % NUM_BLOCKS;
+    TRY(wait_for_place(g, place, reader));
+    if (bytes)
+        memcpy(c->blocks[place], block, bytes);
+    g->to_empty[place] += (uint32_t)num_readers;
+    rt_wait_word_add(&c->filled, 1);
+    return OK;
+}
+
 /* Fills this process's channel for so many others, the first of whom is rank
  * `reader`. */
 static Status
@@ -192,21 +216,14 @@ fill_channel(SharedGroup *g, const char *own, size_t bytes, int num_readers,
              int reader)
 {
     Channel *c = &g->channels[g->group.rank];
-    uint32_t before = g->to_empty, readers = (uint32_t)num_readers;
-    TRY(wait_for(g, &c->emptied, before, reader));
+    for (uint32_t place = 0; place < NUM_BLOCKS; place++)
+        TRY(wait_for_place(g, place, reader));
     c->bytes = bytes;
     c->first = rt_wait_word_load(&c->filled);
-    g->to_empty = before + num_blocks(bytes) * readers;
     rt_wait_word_store(&c->call, g->calls);
-    for (uint32_t i = 0; i < num_blocks(bytes); i++) {
-        if (i >= NUM_BLOCKS)
-            TRY(wait_for(g, &c->emptied,
-                         before + (i - NUM_BLOCKS + 1) * readers, reader));
-        if (bytes)
-            memcpy(c->blocks[(c->first + i) % NUM_BLOCKS],
-                   own + (size_t)i * BLOCK_BYTES, block_length(bytes, i));
-        rt_wait_word_add(&c->filled, 1);
-    }
+    for (uint32_t i = 0; i < num_blocks(bytes); i++)
+        TRY(fill_block(g, own + (size_t)i * BLOCK_BYTES, block_length(bytes, i),
+                       num_readers, reader));
     return OK;
 }
 
@@ -231,9 +248,10 @@ await_block(const SharedGroup *g, int rank, uint32_t i, const char **out)
 }
 
 static void
-end_block(const SharedGroup *g, int rank)
+end_block(const SharedGroup *g, int rank, uint32_t i)
 {
-    rt_wait_word_add(&g->channels[rank].emptied, 1);
+    Channel *c = &g->channels[rank];
+    rt_wait_word_add(&c->emptied[(c->first + i) % NUM_BLOCKS], 1);
 }
 
 static Status
@@ -244,7 +262,7 @@ empty_channel(const SharedGroup *g, int rank, char *to, size_t bytes)
         TRY(await_block(g, rank, i, &block));
         if (bytes)
             memcpy(to + (size_t)i * BLOCK_BYTES, block, block_length(bytes, i));
-        end_block(g, rank);
+        end_block(g, rank, i);
     }
     return OK;
 }
@@ -291,7 +309,7 @@ take_from(SharedGroup *g, int rank, TakePart *take, void *data)
         return take_long(g, rank, n, take, data);
     TRY(await_block(g, rank, 0, &block));
     take(data, rank, block, n);
-    end_block(g, rank);
+    end_block(g, rank, 0);
     return OK;
 }
 
@@ -325,7 +343,8 @@ abort_all(RtGroup *group)
         Channel *c = &g->channels[r];
         rt_wait_word_wake(&c->call);
         rt_wait_word_wake(&c->filled);
-        rt_wait_word_wake(&c->emptied);
+        for (int i = 0; i < NUM_BLOCKS; i++)
+            rt_wait_word_wake(&c->emptied[i]);
     }
 }
 
@@ -367,7 +386,9 @@ place(SharedGroup *g, char *at)
         g->shared->arrived[i].is_shared = true;
     for (int r = 0; r < g->group.size; r++) {
         Channel *c = &g->channels[r];
-        c->call.is_shared = c->filled.is_shared = c->emptied.is_shared = true;
+        c->call.is_shared = c->filled.is_shared = true;
+        for (int i = 0; i < NUM_BLOCKS; i++)
+            c->emptied[i].is_shared = true;
     }
 }
 

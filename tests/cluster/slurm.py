@@ -13,13 +13,14 @@ import hosts
 
 TOOLS = ["slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo", "squeue", "munged"]
 START_SECONDS = 20
+CRED_SECONDS = 5  # so long a requeued job waits; fewer are not heeded
 
 SLURM_CONF = """\
 ClusterName=tfd
 SlurmctldHost=control(10.77.0.254)
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire={cred_seconds}
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -96,6 +97,7 @@ class Slurm:
                  for i in range(1, self.machines.num + 1)]
         with open(self.conf, "w") as f:
             f.write(SLURM_CONF.format(folder=self.folder,
+                                      cred_seconds=CRED_SECONDS,
                                       nodes="\n".join(nodes)))
         with open(f"{self.folder}/mpi.conf", "w") as f:
             f.write(f"PMIxCliTmpDirBase={self.folder}/pmix\n")

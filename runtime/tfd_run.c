@@ -3,12 +3,15 @@
  *
  * The first interrupt (control-C), or that the terminal or the system goes away
  * (SIGHUP, SIGTERM, SIGUSR1), asks the run to stop where it can be resumed
- * later; the second one ends the process.
+ * later; the second one ends the process.  What stops a run may do so by two
+ * signals at once, as timeout(1) does, to its child and to the child's group:
+ * they are one interrupt.
  */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
@@ -220,11 +223,26 @@ on_dump(int signal_number)
     atomic_store(&dump_wanted, true);
 }
 
+enum { ONE_INTERRUPT_MS = 500 };
+
+static int64_t
+milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Of any thread. */
 static void
 on_interrupt(int signal_number)
 {
-    if (atomic_exchange(&interrupted, true))
+    static _Atomic int64_t first;
+    int64_t now = milliseconds(), begun = 0;
+    if (!atomic_compare_exchange_strong(&first, &begun, now) &&
+        now - begun > ONE_INTERRUPT_MS)
         _exit(128 + signal_number);
+    atomic_store(&interrupted, true);
 }
 
 /* A run started by nohup continues when the terminal is closed. */

@@ -235,9 +235,10 @@ is_there(const char *name)
     return access(in_dir(name), F_OK) == 0;
 }
 
-/* The run is asked to stop as soon as it has begun to work. */
+/* The run is asked to stop as soon as it has begun to work, by a signal, or by
+ * two at once. */
 static void
-expect_checkpoint_after(int signal_number)
+expect_checkpoint_after(int signal_number, int other)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
     int status;
@@ -247,6 +248,8 @@ expect_checkpoint_after(int signal_number)
     while (!is_there("checkpoints/step-0.ckpt"))
         nanosleep(&moment, NULL);
     kill(pid, signal_number);
+    if (other)
+        kill(pid, other);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 130);
@@ -260,14 +263,21 @@ static void
 an_interrupt_ends_with_a_checkpoint(void **state)
 {
     (void)state;
-    expect_checkpoint_after(SIGTERM);
+    expect_checkpoint_after(SIGTERM, 0);
+}
+
+static void
+two_signals_at_once_are_one_interrupt(void **state)
+{
+    (void)state;
+    expect_checkpoint_after(SIGTERM, SIGUSR1);
 }
 
 static void
 a_terminal_that_is_closed_ends_with_a_checkpoint(void **state)
 {
     (void)state;
-    expect_checkpoint_after(SIGHUP);
+    expect_checkpoint_after(SIGHUP, 0);
 }
 
 /* ---- streams and limits -------------------------------------------------- */
@@ -677,6 +687,7 @@ main(void)
         TEST(other_plans_are_refused),
         TEST(it_goes_on_with_other_devices),
         TEST(an_interrupt_ends_with_a_checkpoint),
+        TEST(two_signals_at_once_are_one_interrupt),
         TEST(a_terminal_that_is_closed_ends_with_a_checkpoint),
         TEST(a_reader_that_is_gone_ends_with_a_checkpoint),
         TEST(lines_that_were_not_written_come_again),

@@ -18,8 +18,8 @@ import tempfile
 import time
 
 TFDC, RUN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-KILLS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
-INTERRUPTS = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+KILLS = int(sys.argv[3]) if len(sys.argv) > 3 else 4
+INTERRUPTS = int(sys.argv[4]) if len(sys.argv) > 4 else 2
 random.seed(int(sys.argv[5]) if len(sys.argv) > 5 else 1)
 
 PROGRAM = '''param epochs: i64 = 2000
@@ -52,7 +52,7 @@ def check(name, good, detail=''):
 
 def start(*options):
     return subprocess.Popen(
-        [RUN, 'train.tfp', '--checksum', '--checkpoint', 'run', '--every', '200',
+        [RUN, 'train.tfp', '--checksum', '--checkpoint', 'run', '--every', '100',
          *options], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -74,20 +74,20 @@ def ranks(p):
     return found
 
 
-def signal_one(p, size, number, after):
-    """A random rank gets a signal so many seconds after all were started; none
-    where the run ends before."""
-    while p.poll() is None and len(ranks(p)) < size:
+def newest():
+    """The step of the newest checkpoint; 0: there is none."""
+    names = os.listdir('run') if os.path.isdir('run') else []
+    return max([int(m.group(1)) for m in
+                (re.fullmatch(r'step-(\d+)\.ckpt', name) for name in names)
+                if m], default=0)
+
+
+def signal_one(p, size, number, step):
+    """A random rank gets a signal once there is a checkpoint of this step."""
+    while p.poll() is None and (newest() < step or len(ranks(p)) < size):
         time.sleep(0.002)
-    time.sleep(after)
-    found = ranks(p)
-    if p.poll() is not None or not found:
-        return False
-    try:
-        os.kill(random.choice(list(found.values())), number)
-    except ProcessLookupError:
-        return False
-    return True
+    time.sleep(0.02 * random.random())
+    os.kill(random.choice(list(ranks(p).values())), number)
 
 
 def again():
@@ -100,59 +100,66 @@ def undisturbed():
     return out.splitlines()
 
 
-def steps():
-    return sorted(name for name in os.listdir('run') if name.endswith('.ckpt'))
+def moments(num, last):
+    """So many steps in order, none of them near the end."""
+    return sorted(random.randrange(1, last * 3 // 4) for _ in range(num))
 
 
-def kill_ranks(right):
+def kill_ranks(right, last):
     done, wrong = 0, []
     while done < KILLS and not wrong:
         again()
         p = start('-n', '4', '--restarts', '3')
-        killed = 0
-        for _ in range(3):
-            if done + killed < KILLS:
-                killed += signal_one(p, 4, signal.SIGKILL,
-                                     0.05 + 0.5 * random.random())
+        num = min(3, KILLS - done)
+        for step in moments(num, last):
+            signal_one(p, 4, signal.SIGKILL, step)
         out, err = p.communicate(timeout=60)
-        restarts = err.count('tfd-run: restart ')
-        done += max(killed, 1)
+        done += num
         if p.returncode or out.splitlines()[-2:] != right[-2:] or \
-                restarts > killed:
-            wrong.append((killed, p.returncode, out, err))
+                err.count('tfd-run: restart ') != num:
+            wrong.append((num, p.returncode, out, err))
     check('%d times a random rank is killed: the bits of the undisturbed run' %
           done, not wrong, wrong)
 
 
-def interrupt_ranks(right):
+INTERRUPTED = re.compile(r'interrupted after (\d+) steps; --resume goes on')
+
+
+def interrupt_ranks(right, last):
     """The same command until the run ends: what a launcher's requeue does."""
     done, wrong = 0, []
     while done < INTERRUPTS and not wrong:
         again()
-        status = 130
-        while status == 130:
+        for step in moments(min(3, INTERRUPTS - done), last):
             p = start('-n', '4', '--resume')
-            if done < INTERRUPTS:
-                done += signal_one(p, 4, signal.SIGTERM,
-                                   0.1 + 0.4 * random.random())
+            signal_one(p, 4, signal.SIGTERM, max(step, newest() + 1))
             out, err = p.communicate(timeout=60)
-            status = p.returncode
-        if status or out.splitlines()[-2:] != right[-2:]:
-            wrong.append((status, out, err))
+            done += 1
+            if p.returncode != 130 or \
+                    INTERRUPTED.findall(err) != [str(newest())]:
+                wrong.append((p.returncode, newest(), out, err))
+        p = start('-n', '4', '--resume')
+        out, err = p.communicate(timeout=60)
+        if p.returncode or out.splitlines()[-2:] != right[-2:]:
+            wrong.append((p.returncode, out, err))
     check('%d times a random rank is interrupted: one common step, and the same '
           'bits' % done, not wrong, wrong)
 
 
-def change_processes(right):
+def change_processes(right, last):
     again()
-    for size in (4, 2, 1):
+    ends = []
+    for i, size in enumerate((4, 2, 1)):
         p = start('-n', str(size), '--resume')
-        signal_one(p, size, signal.SIGKILL, 0.3)
+        signal_one(p, size, signal.SIGKILL, last * (i + 1) // 5)
         p.communicate(timeout=60)
+        ends.append(p.returncode)
+    at = newest()
     out, err = start('-n', '4', '--resume').communicate(timeout=60)
     check('8 replicas and 4 workers in 4, 2, 1 and 4 processes, killed in '
-          'between: the same bits', out.splitlines()[-2:] == right[-2:],
-          (out, err))
+          'between: the same bits',
+          all(ends) and 0 < at < last and out.splitlines()[-2:] == right[-2:],
+          (ends, at, out, err))
 
 
 def with_fewer(absent, right):
@@ -175,9 +182,10 @@ def main():
     subprocess.run([TFDC, 'train.tfd', '--strategy', 'multi_worker_mirrored',
                     '--workers', '4', '--devices', 'cpu:0-1'], check=True)
     right = undisturbed()
-    kill_ranks(right)
-    interrupt_ranks(right)
-    change_processes(right)
+    last = newest()
+    kill_ranks(right, last)
+    interrupt_ranks(right, last)
+    change_processes(right, last)
     if 'TFD_ABSENT' in os.environ:
         with_fewer(os.environ['TFD_ABSENT'], right)
     print('1..%d' % count)

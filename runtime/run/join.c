@@ -74,6 +74,14 @@ output_text(const RtRun *run)
         o->compare ? " --compare" : "");
 }
 
+static const char *
+link_text(const RtRun *run)
+{
+    const RtOptions *o = run->options;
+    return arena_printf(run->arena, "%s%s", rt_link_choose(o->link, o->mpi),
+                        o->is_wire_plain ? " --wire plain" : "");
+}
+
 static void
 identify(RtRun *run, RtJobConfig *config)
 {
@@ -85,6 +93,7 @@ identify(RtRun *run, RtJobConfig *config)
     lines[RT_IDENTITY_LIMITS] = limits_text(run);
     lines[RT_IDENTITY_CHECKPOINTS] = checkpoints_text(run);
     lines[RT_IDENTITY_OUTPUT] = output_text(run);
+    lines[RT_IDENTITY_LINK] = link_text(run);
     lines[RT_IDENTITY_TIMEOUT] = arena_printf(run->arena, "%g", o->timeout);
     if (o->seed_given)
         lines[RT_IDENTITY_SEED] =

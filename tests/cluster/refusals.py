@@ -5,6 +5,7 @@ What processes of a job are told where it cannot begin or go on: by a libzmq
 that is not there or cannot be used, by the system, by the control server or
 its silence.  TAP.
 """
+import concurrent.futures
 import os
 import resource
 import shutil
@@ -152,6 +153,15 @@ def a_server_that_is_stopped(case):
     return said, "rank 1 has not heard the control server"
 
 
+def another_link(case):
+    port = free_port()
+    both = [case.member(rank, port, "--link", link)
+            for rank, link in enumerate(("zmq", "ucx"))]
+    said = both[1].communicate(timeout=SECONDS)[1]
+    said += both[0].communicate(timeout=SECONDS)[1]
+    return said, "has another --link or --wire than rank 0"
+
+
 def end(processes):
     for process in processes:
         process.kill()
@@ -161,7 +171,7 @@ def end(processes):
 CASES = [a_library_that_is_none, a_library_that_is_too_old,
          a_library_without_a_function, too_few_files,
          a_launcher_that_names_no_address, too_many_processes, nobody_listens,
-         an_interrupt_while_joining, a_newcomer,
+         an_interrupt_while_joining, a_newcomer, another_link,
          a_server_that_is_stopped]
 
 
@@ -170,8 +180,9 @@ def main():
     print(f"1..{len(CASES)}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         case = Case(folder)
-        for i, check in enumerate(CASES):
-            said, expected = check(case)
+        pool = concurrent.futures.ThreadPoolExecutor(len(CASES))  # they wait
+        results = pool.map(lambda check: check(case), CASES)
+        for i, (check, (said, expected)) in enumerate(zip(CASES, results)):
             ok = expected in said
             failed += not ok
             print(f"{'' if ok else 'not '}ok {i + 1} - {check.__name__}",

@@ -34,9 +34,9 @@ else
   number=$((number + 1))
   echo "ok $number - -n 2 --link ucx # SKIP there is no libucp.so.0 (Debian: libucx0)"
 fi
-wanted='--link is zmq, mpi or ucx, not "tcp"'
-said=$(job -n 2 --link tcp | grep -m 1 -o -- '--link is.*')
+wanted='unknown LINK "tcp" for --link; it is one of zmq, mpi, ucx'
+said=$(job -n 2 --link tcp | grep -m 1 -o -- 'unknown LINK.*')
 same "a link that there is not"
-wanted='--wire is plain or not given, not "bare"'
-said=$(job -n 2 --wire bare | grep -m 1 -o -- '--wire is.*')
+wanted='unknown WIRE "bare" for --wire; it is one of plain'
+said=$(job -n 2 --wire bare | grep -m 1 -o -- 'unknown WIRE.*')
 same "a wire that there is not"

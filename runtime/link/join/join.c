@@ -38,16 +38,6 @@ static const struct {
     {"ucx", open_ucx},
 };
 
-Status
-rt_link_check_name(const char *name)
-{
-    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-        if (strcmp(name, links[i].name) == 0)
-            return OK;
-    return status_new(STATUS_USAGE, "--link is zmq, mpi or ucx, not \"%s\"",
-                      name);
-}
-
 static Status
 open_named(const char *name, const RtLinkOptions *o, const RtExchange *x,
            RtLink **out)
@@ -55,15 +45,15 @@ open_named(const char *name, const RtLinkOptions *o, const RtExchange *x,
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         if (strcmp(name, links[i].name) == 0)
             return links[i].open(o, x, out);
-    return rt_link_check_name(name);
+    UNREACHABLE("a link %s", name);
 }
 
-static const char *
-choose(const RtLinkOptions *o)
+const char *
+rt_link_choose(const char *name, const char *mpi)
 {
-    if (o->name)
-        return o->name;
-    return o->mpi || rt_mpi_has_launcher() ? "mpi" : "zmq";
+    if (name)
+        return name;
+    return mpi || rt_mpi_has_launcher() ? "mpi" : "zmq";
 }
 
 /* A name and an address of each. */
@@ -96,7 +86,8 @@ rt_link_join(const RtLinkOptions *options, const RtExchange *exchange,
 {
     RtLink *link;
     RtCarrier *c = NULL;
-    TRY(open_named(choose(options), options, exchange, &link));
+    TRY(open_named(rt_link_choose(options->name, options->mpi), options,
+                   exchange, &link));
     Arena *a = arena_new(NULL, "joining");
     RtLinkAddress *all = NEW_ARRAY(a, RtLinkAddress, (size_t)exchange->size);
     Status st = exchange_addresses(link, exchange, a, all);

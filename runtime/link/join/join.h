@@ -19,8 +19,8 @@ typedef struct RtLinkOptions {
     double timeout;        /* of joining, in seconds */
 } RtLinkOptions;
 
-/* A failure (STATUS_USAGE) if there is no such link. */
-Status rt_link_check_name(const char *name) MUST_USE;
+/* The name of the link that a process opens with such options. */
+const char *rt_link_choose(const char *name, const char *mpi);
 
 /* A call of all processes: opens a link, makes sure that all pairs reach each
  * other, and measures it. */

@@ -17,3 +17,14 @@ rt_library_find(void *library, const RtLibraryCall *calls, size_t n, void *to)
     }
     return NULL;
 }
+
+Status
+rt_library_load(void *library, const char *file, const char *least,
+                const RtLibraryCall *calls, size_t n, void *to)
+{
+    const char *missing = rt_library_find(library, calls, n, to);
+    if (!missing)
+        return OK;
+    return status_new(STATUS_MACHINE, "%s has no %s; %s or newer is needed",
+                      file, missing, least);
+}

@@ -13,6 +13,7 @@
 #define TFD_RUNTIME_HAL_LIBRARY_H
 
 #include <stddef.h>
+#include "ir/base/status.h"
 
 typedef struct RtLibraryCall {
     const char *name; /* of the symbol */
@@ -29,5 +30,10 @@ typedef struct RtLibraryCall {
  * NULL: it has all. */
 const char *rt_library_find(void *library, const RtLibraryCall *calls, size_t n,
                             void *to);
+
+/* The same for a library that is known by its file and the least version: a
+ * failure is "libzmq.so.5 has no zmq_poll; ZeroMQ 4.2 or newer is needed". */
+Status rt_library_load(void *library, const char *file, const char *least,
+                       const RtLibraryCall *calls, size_t n, void *to) MUST_USE;
 
 #endif

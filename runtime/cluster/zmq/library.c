@@ -15,18 +15,6 @@ static const RtLibraryCall calls[] = {
 };
 
 static Status
-find_calls(void *library, RtZmq *zmq)
-{
-    const char *missing =
-        rt_library_find(library, calls, sizeof calls / sizeof *calls, zmq);
-    if (!missing)
-        return OK;
-    return status_new(STATUS_MACHINE,
-                      "libzmq.so.5 has no %s; ZeroMQ 4.2 or newer is needed",
-                      missing);
-}
-
-static Status
 check_version(RtZmq *zmq)
 {
     int major, minor, patch;
@@ -50,7 +38,8 @@ open_library(RtZmq *zmq)
                           "cannot open libzmq.so.5, which jobs of several "
                           "processes need (on Debian the package libzmq5): %s",
                           dlerror());
-    Status st = find_calls(library, zmq);
+    Status st = rt_library_load(library, "libzmq.so.5", "ZeroMQ 4.2", calls,
+                                sizeof calls / sizeof *calls, zmq);
     if (!st)
         st = check_version(zmq);
     if (st)

@@ -18,18 +18,6 @@ static const RtLibraryCall calls[] = {
 };
 
 static Status
-find_calls(void *library, NcclLibrary *nccl)
-{
-    const char *missing =
-        rt_library_find(library, calls, sizeof calls / sizeof *calls, nccl);
-    if (!missing)
-        return OK;
-    return status_new(STATUS_MACHINE,
-                      "libnccl.so.2 has no %s; NCCL 2.18 or newer is needed",
-                      missing);
-}
-
-static Status
 check_version(NcclLibrary *nccl)
 {
     ncclResult_t r = nccl->ncclGetVersion(&nccl->version);
@@ -55,7 +43,8 @@ open_library(NcclLibrary *nccl)
         return status_new(STATUS_MACHINE,
                           "there is no libnccl.so.2, which collectives over "
                           "NCCL need; NCCL 2.18 or newer is needed");
-    Status st = find_calls(library, nccl);
+    Status st = rt_library_load(library, "libnccl.so.2", "NCCL 2.18", calls,
+                                sizeof calls / sizeof *calls, nccl);
     if (!st)
         st = check_version(nccl);
     if (st)

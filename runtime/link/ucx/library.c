@@ -37,13 +37,8 @@ open_library(UcxLibrary *ucx)
                           "cannot open libucp.so.0, which --link ucx needs (on "
                           "Debian the package libucx0): %s",
                           dlerror());
-    const char *missing =
-        rt_library_find(library, calls, sizeof calls / sizeof *calls, ucx);
-    if (!missing)
-        return OK;
-    return status_new(STATUS_MACHINE,
-                      "libucp.so.0 has no %s; UCX 1.10 or newer is needed",
-                      missing);
+    return rt_library_load(library, "libucp.so.0", "UCX 1.10", calls,
+                           sizeof calls / sizeof *calls, ucx);
 }
 
 Status

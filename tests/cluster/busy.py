@@ -14,22 +14,10 @@ import sys
 import tempfile
 import time
 
+import programs
+
 SIZE = 4
-PROGRAM = """param epochs: i64 = 1
-var w: f32 = 0.0
-dataset train = range(800000).map(fn(i) = f32(i % 32) / 32.0).batch(8)
-fn train_step(x) {
-  let loss = sum((w * x - x) ** 2) / 8.0
-  let dw = grad(loss, w)
-  w -= 0.1 * all_reduce(sum, dw)
-  return loss
-}
-main {
-  for epoch in 0..epochs {
-    for x in distribute(train) { run train_step(x) }
-  }
-}
-"""
+PROGRAM = programs.endless("      run train_step(x)")
 
 
 def wait(job, seconds):

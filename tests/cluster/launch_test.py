@@ -11,19 +11,15 @@ import sys
 import tempfile
 import time
 
+import programs
+
 TFDC, RUN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 
 PROGRAM = '''param epochs: i64 = 40
 param odd: i64 = -1
 var w: f32 = 0.0
 dataset train = range(32).map(fn(i) = f32(i) / 32.0).batch(8)
-fn train_step(x) {
-  let loss = sum((w * x - x) ** 2) / 8.0
-  let dw = grad(loss, w)
-  w -= 0.1 * all_reduce(sum, dw)
-  return loss
-}
-main {
+''' + programs.step(8) + '''main {
   for epoch in 0..epochs {
     for x in distribute(train) { run train_step(x) }
     assert(epoch != odd, "an odd epoch")

@@ -18,7 +18,7 @@
 #include "ir/base/io/options.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/start.h"
-#include "runtime/link/join/join.h"
+#include "runtime/hal/system.h"
 #include "runtime/run/list.h"
 #include "runtime/run/run.h"
 
@@ -251,14 +251,6 @@ on_interrupt(int signal_number)
 }
 
 /* A run started by nohup continues when the terminal is closed. */
-static bool
-is_ignored(int signal_number)
-{
-    struct sigaction now;
-    return sigaction(signal_number, NULL, &now) == 0 &&
-           now.sa_handler == SIG_IGN;
-}
-
 static void
 catch_interrupts(void)
 {
@@ -270,7 +262,7 @@ catch_interrupts(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL); /* Slurm's, before it ends a job */
-    if (!is_ignored(SIGHUP))
+    if (!rt_signal_is_ignored(SIGHUP))
         sigaction(SIGHUP, &action, NULL);
 }
 
@@ -431,14 +423,15 @@ resuming(Arena *a, const Options *o, int argc, char **argv)
     return out;
 }
 
+/* Size and replicas are the caller's. */
 static Status
 take_restarts(const Options *o, RtRestartPolicy *out)
 {
     int64_t restarts = 0, least = 0;
     TRY(options_int(o, OPT_RESTARTS, 0, INT32_MAX, &restarts));
     TRY(options_int(o, OPT_MIN_PROCESSES, 1, INT32_MAX, &least));
-    out->restarts = (int)restarts;
-    out->min_processes = (int)least;
+    *out = (RtRestartPolicy){.restarts = (int)restarts,
+                             .min_processes = (int)least};
     if (options_given(o, OPT_MIN_PROCESSES) && !options_given(o, OPT_RESTARTS))
         return status_new(STATUS_USAGE, "--min-processes needs --restarts N");
     if (!options_given(o, OPT_RESTARTS))
@@ -455,15 +448,16 @@ take_restarts(const Options *o, RtRestartPolicy *out)
 /* The parent of a job's processes: what it runs is checked before, so that it
  * is refused once. */
 static Status
-launch(Arena *a, const Options *o, const Plan *plan, int argc, char **argv)
+launch(Arena *a, const Options *o, const Plan *plan,
+       const RtRestartPolicy *policy, int argc, char **argv)
 {
-    RtLaunchConfig config = {.argv = argv,
+    RtLaunchConfig config = {.policy = *policy,
+                             .argv = argv,
                              .resume_argv = resuming(a, o, argc, argv),
                              .diagnose = options_value(o, OPT_DIAGNOSE, NULL)};
     int64_t size = 1;
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
-    TRY(take_restarts(o, &config.policy));
     config.policy.size = (int)size;
     config.policy.num_replicas = plan->module->num_replicas;
     if (config.policy.min_processes > size)
@@ -529,10 +523,10 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     TRY(plan_read(a, options_operand(o), plan));
     if (options_given(o, OPT_INFO))
         return print_info(a, *plan);
-    if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
-        return launch(a, o, *plan, argc, argv);
-    RtRestartPolicy policy; /* the parent's, checked for a process alone */
+    RtRestartPolicy policy;
     TRY(take_restarts(o, &policy));
+    if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
+        return launch(a, o, *plan, &policy, argc, argv);
     return run_in_job(a, o, *plan, &options);
 }
 

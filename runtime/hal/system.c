@@ -4,6 +4,7 @@
 #include "runtime/hal/system.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
@@ -13,6 +14,14 @@ rt_system_error(const char *call)
 {
     return file_error(errno, "a job of several processes needs %s, which fails",
                       call);
+}
+
+bool
+rt_signal_is_ignored(int signal_number)
+{
+    struct sigaction now;
+    return sigaction(signal_number, NULL, &now) == 0 &&
+           now.sa_handler == SIG_IGN;
 }
 
 const char *

@@ -54,8 +54,7 @@ typedef struct Launch {
     Child *children;
     int signals; /* a signalfd */
     sigset_t old_mask, passed;
-    int *exit_status; /* of the last attempt, for the caller */
-    double stopped;   /* when that was seen; 0: not yet */
+    double stopped; /* when that was seen; 0: not yet */
     bool killed;
 } Launch;
 
@@ -119,21 +118,13 @@ open_server(Launch *l)
 /* Signals that are passed on, and the terminal's stop. */
 static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-static bool
-is_ignored(int signal_number)
-{
-    struct sigaction now;
-    return sigaction(signal_number, NULL, &now) == 0 &&
-           now.sa_handler == SIG_IGN;
-}
-
 static Status
 take_signals(Launch *l)
 {
     sigset_t *set = &l->passed;
     sigemptyset(set);
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        if (!is_ignored(passed[i]))
+        if (!rt_signal_is_ignored(passed[i]))
             sigaddset(set, passed[i]);
     sigaddset(set, SIGTSTP);
     sigprocmask(SIG_BLOCK, set, &l->old_mask);
@@ -247,6 +238,15 @@ become(const Launch *l, const Pipes *p, char **environment, pid_t parent)
     _exit(127);
 }
 
+/* Nobody can be told of its end. */
+static void
+abandon(Child *c)
+{
+    kill(c->pid, SIGKILL);
+    waitpid(c->pid, NULL, 0);
+    c->pid = 0;
+}
+
 static Status
 start_child(Launch *l, Child *c)
 {
@@ -268,8 +268,11 @@ start_child(Launch *l, Child *c)
     c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     c->lines = (RtLines){.fd = p.output[0], .rank = c->rank};
     p.output[0] = -1;
+    Status st = c->pidfd >= 0 ? OK : rt_system_error("pidfd_open");
     close_pipes(&p);
-    return c->pidfd >= 0 ? OK : rt_system_error("pidfd_open");
+    if (st)
+        abandon(c);
+    return st;
 }
 
 /* ---- while they run ----------------------------------------------------- */
@@ -493,7 +496,7 @@ forgive(Status st, RtAttempt *attempt)
 }
 
 static Status
-run_attempts(Launch *l)
+run_attempts(Launch *l, int *exit_status)
 {
     const RtRestartPolicy *policy = &l->config->policy;
     RtAttempt next, attempt = rt_first_attempt(policy);
@@ -512,7 +515,7 @@ run_attempts(Launch *l)
             break;
         }
     }
-    *l->exit_status = attempt.exit_status;
+    *exit_status = attempt.exit_status;
     return OK;
 }
 
@@ -532,14 +535,13 @@ rt_launch(const RtLaunchConfig *config, int *exit_status)
     Launch *l = NEW(a, Launch);
     l->arena = a;
     l->config = config;
-    l->exit_status = exit_status;
     l->signals = -1;
     sigprocmask(SIG_BLOCK, NULL, &l->old_mask);
     Status st = find_program(l);
     if (!st)
         st = take_signals(l);
     if (!st)
-        st = run_attempts(l);
+        st = run_attempts(l, exit_status);
     finish(l);
     return st;
 }

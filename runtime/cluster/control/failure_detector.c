@@ -238,6 +238,15 @@ evict(RtMembership *r, int rank, int exit_status, const char *line,
         r->config.out.evict(r->config.out.data, rank);
 }
 
+/* A rank that may still come is named once, in a note. */
+static void
+warn(RtMembership *r, bool *said, const char *line, const char *notes)
+{
+    if (!*said)
+        r->config.out.say(r->config.out.data, RT_SAY_NOTE, line, notes);
+    *said = true;
+}
+
 static void
 stop_for_dead(RtMembership *r, int rank)
 {
@@ -326,7 +335,7 @@ look_for_own_network(RtMembership *r, double now)
         if (least >= r->config.silence)
             rt_membership_stop(r, 3, -1, line, "");
         else
-            r->config.out.say(r->config.out.data, RT_SAY_NOTE, line, "");
+            warn(r, &said, line, "");
     }
     arena_release(a);
     return all;
@@ -350,14 +359,12 @@ look_for_silent(RtMembership *r, int rank, double now)
                              "gone); %s",
                              name, silence, seen),
               waiters(r, a, rank));
-    else if (!member->silence_said)
-        r->config.out.say(r->config.out.data, RT_SAY_NOTE,
-                          message_printf(a,
-                                         "%s is silent: no sign of it for "
-                                         "%.1f seconds; %s",
-                                         name, silence, seen),
-                          waiters(r, a, rank));
-    member->silence_said = true;
+    else
+        warn(r, &member->silence_said,
+             message_printf(a,
+                            "%s is silent: no sign of it for %.1f seconds; %s",
+                            name, silence, seen),
+             waiters(r, a, rank));
     arena_release(a);
 }
 
@@ -401,14 +408,11 @@ say_absent(RtMembership *r, int rank, double waited)
                              "(--timeout allows more); %s",
                              name, what, waited, seen),
               where_it_is(r, a, rank));
-    else if (!r->awaited_said)
-        r->config.out.say(r->config.out.data, RT_SAY_NOTE,
-                          message_printf(a,
-                                         "%s %s: others have waited for %.0f "
-                                         "seconds; %s",
-                                         name, what, waited, seen),
-                          where_it_is(r, a, rank));
-    r->awaited_said = true;
+    else
+        warn(r, &r->awaited_said,
+             message_printf(a, "%s %s: others have waited for %.0f seconds; %s",
+                            name, what, waited, seen),
+             where_it_is(r, a, rank));
     arena_release(a);
 }
 
@@ -457,14 +461,12 @@ look_at_exchange(RtMembership *r, double now)
                              "%.0f seconds (--timeout allows more)",
                              name, what, waited),
               "");
-    else if (!r->exchange_said)
-        r->config.out.say(r->config.out.data, RT_SAY_NOTE,
-                          message_printf(a,
-                                         "%s has not come to the exchange "
-                                         "\"%s\" for %.0f seconds",
-                                         name, what, waited),
-                          "");
-    r->exchange_said = true;
+    else
+        warn(r, &r->exchange_said,
+             message_printf(
+                 a, "%s has not come to the exchange \"%s\" for %.0f seconds",
+                 name, what, waited),
+             "");
     arena_release(a);
 }
 

@@ -20,7 +20,7 @@ typedef struct RtStats {
     int64_t file_bytes;         /* that datasets have read */
     _Atomic int64_t kept_bytes; /* and store, uncounted by the plan */
     int64_t memory;             /* of the process before the run */
-    RtLinkCount joined;         /* what it had sent then */
+    RtLinkCount sent_before;    /* over the link, before main began */
 } RtStats;
 
 #endif

@@ -61,8 +61,8 @@ typedef struct RtOptions {
     RtGroup *group;
     const RtExchange *exchange; /* of the same processes, for set-up */
     RtCarrier *carrier; /* that joins them, and is not closed; NULL: memory */
-    /* What joins the processes of a job: zmq, mpi or ucx; NULL: memory that they
-     * share, if they do. */
+    /* What joins the processes of a job: zmq, mpi or ucx; NULL: memory that
+     * they share, if they do. */
     const char *link;
     const char *mpi;    /* path of the library; NULL: that of the launcher */
     bool is_wire_plain; /* data over zmq is not encrypted */

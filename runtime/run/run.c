@@ -530,7 +530,7 @@ call_main(RtRun *run, RtInvocation *main)
 {
     run->stats.ready = rt_seconds();
     if (run->carrier)
-        run->stats.joined = rt_carrier_sent(run->carrier);
+        run->stats.sent_before = rt_carrier_sent(run->carrier);
     atomic_store(&run->main.running, main);
     int32_t end = main->fn->code(&main->call);
     rt_watchdog_main_returned(run);

@@ -59,7 +59,7 @@ typedef struct Totals {
 static RtLinkCount
 sent_by_link(const RtRun *run)
 {
-    RtLinkCount begin = run->stats.joined, now = begin;
+    RtLinkCount begin = run->stats.sent_before, now = begin;
     if (run->carrier)
         now = rt_carrier_sent(run->carrier);
     return (RtLinkCount){now.messages - begin.messages,

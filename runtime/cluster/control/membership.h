@@ -68,7 +68,8 @@ void rt_membership_lost(RtMembership *r, int rank, const char *how,
                         int exit_status, double now);
 /* Several times a second. */
 void rt_membership_tick(RtMembership *r, double now);
-/* Whether all had joined, also of a job that has ended since; whether the job is over, and how. */
+/* Whether all had joined, also of a job that has ended since; whether the job
+ * is over, and how. */
 bool rt_membership_has_begun(const RtMembership *r);
 bool rt_membership_is_stopped(const RtMembership *r);
 bool rt_membership_has_ended(const RtMembership *r, int *exit_status);

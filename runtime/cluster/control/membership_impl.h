@@ -44,7 +44,7 @@ struct RtMembership {
     Arena *arena;
     RtMembershipConfig config;
     RtMembershipPhase phase;
-    bool begun; /* all had joined, whatever came then */
+    bool begun;             /* all had joined, whatever came then */
     RtMemberState *members; /* by rank */
     double began, looked;   /* when; the last tick */
     double missing_said, heartbeat_sent, stopped;

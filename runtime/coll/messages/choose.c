@@ -73,21 +73,20 @@ seconds(const MsgInstance *s, RtMessagesAlgorithm algorithm, double bytes)
 static bool
 can_go(const MsgInstance *s, RtMessagesAlgorithm algorithm, size_t bytes)
 {
-    const MsgAlgorithm *w = &rt_msg_algorithms[algorithm];
+    const MsgAlgorithm *a = &rt_msg_algorithms[algorithm];
     if (algorithm == MESSAGES_GATHER && bytes > MSG_GATHER_BYTES)
         return false;
-    return !w->can || w->can(s);
+    return !a->can || a->can(s);
 }
 
 const MsgAlgorithm *
 rt_msg_choose(const MsgInstance *s, size_t bytes)
 {
     int forced = s->comm->forced, best = MESSAGES_EXCHANGE;
-    if (forced >= 0)
-        return &rt_msg_algorithms[rt_msg_algorithms[forced].can &&
-                                          !rt_msg_algorithms[forced].can(s)
-                                      ? MESSAGES_EXCHANGE
-                                      : forced];
+    if (forced >= 0) /* at any size */
+        return &rt_msg_algorithms[can_go(s, (RtMessagesAlgorithm)forced, 0)
+                                      ? forced
+                                      : MESSAGES_EXCHANGE];
     for (int algorithm = 0; algorithm < NUM_MESSAGES_ALGORITHMS; algorithm++)
         if (can_go(s, (RtMessagesAlgorithm)algorithm, bytes) &&
             seconds(s, (RtMessagesAlgorithm)algorithm, (double)bytes) <

@@ -111,7 +111,7 @@ connect_all(PeersComm *comm)
 {
     const RtCommConfig *config = &comm->local.config;
     int n = config->num_devices;
-    comm->reaches = NEW_ARRAY(comm->local.arena, bool, (size_t)n * (size_t)n);
+    comm->reaches = NEW_ARRAY(comm->local.arena, bool, (size_t)n *(size_t)n);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++) {
             RtDevice *d = config->devices[i];
@@ -198,8 +198,7 @@ rt_peers_staged_operand(const RtCollInstance *s, int i, int replica)
 {
     int each = rt_local_replicas_each(s), device = replica / each;
     assert(rt_peers_is_staged(s, device));
-    return staged_at(s, i,
-                     comm_of(s)->staged[device] * each + replica % each);
+    return staged_at(s, i, comm_of(s)->staged[device] * each + replica % each);
 }
 
 RtDevicePtr

@@ -210,8 +210,7 @@ gather(const RtLocalWork *w, const RtCollStep *step)
     }
     for (int k = 0; rows.row_bytes && k < step->num_receivers; k++) {
         int to = rt_local_first_replica(s, step->first_receiver + k);
-        rows.to =
-            rt_ptr_add(s->parts[to].gather.out, begin * row + before);
+        rows.to = rt_ptr_add(s->parts[to].gather.out, begin * row + before);
         rt_local_device(w)->ops->copy_rows(queue_of(w), &rows);
     }
 }
@@ -257,8 +256,7 @@ stage_range(void *data, const RtCollStep *step)
         RtDevicePtr from = rt_local_reduces(s, r)[step->operand].in;
         RtDevicePtr to = rt_peers_staged_operand(s, step->operand, r);
         enqueue_copy(w, rt_ptr_add(to, range_at(w, step)),
-                     rt_ptr_add(from, range_at(w, step)),
-                     range_bytes(w, step));
+                     rt_ptr_add(from, range_at(w, step)), range_bytes(w, step));
     }
 }
 

@@ -21,7 +21,7 @@ same() {
   fi
 }
 
-echo "1..6"
+echo "1..7"
 wanted=$(job)
 for options in "-n 2 --link zmq" "-n 4 --link zmq" "-n 2 --link zmq --wire plain"; do
   said=$(job $options)
@@ -40,3 +40,6 @@ same "a link that there is not"
 wanted='unknown WIRE "bare" for --wire; it is one of plain'
 said=$(job -n 2 --wire bare | grep -m 1 -o -- 'unknown WIRE.*')
 same "a wire that there is not"
+wanted='TFD_ALL_REDUCE is gather, exchange, halving, doubling, hierarchy or not set, not "ring"'
+said=$(TFD_ALL_REDUCE=ring job -n 2 --link zmq | grep -m 1 -o -- 'TFD_ALL_REDUCE.*')
+same "an algorithm that there is not"

@@ -302,21 +302,29 @@ make_nodes(MsgComm *comm)
     comm->scratch = rt_node_scratch_new(comm->arena, n);
 }
 
-/* The algorithm that TFD_ALL_REDUCE names, for tests; -1: none. */
-static int
-asked_algorithm(void)
+/* The algorithm that TFD_ALL_REDUCE names, for tests; -1: it is not set. */
+static Status
+take_algorithm(int *out)
 {
     const char *name = getenv("TFD_ALL_REDUCE");
+    *out = -1;
     for (int i = 0; name && i < NUM_MESSAGES_ALGORITHMS; i++)
         if (strcmp(rt_msg_algorithms[i].name, name) == 0)
-            return i;
-    return -1;
+            *out = i;
+    if (!name || *out >= 0)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "TFD_ALL_REDUCE is gather, exchange, halving, doubling, "
+                      "hierarchy or not set, not \"%s\"",
+                      name);
 }
 
 Status
 rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
 {
+    int forced;
     (void)why;
+    TRY(take_algorithm(&forced));
     Arena *a = arena_new(NULL, "collectives");
     MsgComm *comm = rt_alloc_on_lines(a, sizeof *comm);
     assert(config->rank == rt_carrier_rank(config->carrier) &&
@@ -332,7 +340,7 @@ rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
     comm->size = config->size;
     comm->each = config->num_local / config->num_devices;
     comm->topology = rt_carrier_topology(config->carrier);
-    comm->forced = asked_algorithm();
+    comm->forced = forced;
     comm->queue_end = &comm->queue;
     comm->listener.stopped = carrier_has_stopped;
     comm->abort = (RtCarrierJob){rt_msg_cancel, comm, NULL};

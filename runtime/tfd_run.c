@@ -61,6 +61,7 @@ enum {
     OPT_SILENCE,
     OPT_DIAGNOSE,
     OPT_RESOLVE,
+    OPT_PREFLIGHT,
     NUM_OPTS
 };
 
@@ -207,6 +208,10 @@ static const OptionRow rows[NUM_OPTS] = {
                      .help = "print which process of a job this one is, and "
                              "why",
                      .alone = true},
+    [OPT_PREFLIGHT] = {.name = "preflight",
+                       .help = "join, check and open everything as a run does, "
+                               "measure how fast the processes reach each "
+                               "other, and end"},
 };
 
 static const OptionTable table = {
@@ -361,6 +366,8 @@ take_options(Arena *a, const Options *o, RtOptions *out)
                        .devices = options_value(o, OPT_DEVICES, NULL),
                        .pipeline_threads = true,
                        .checksum = options_given(o, OPT_CHECKSUM),
+                       .load_only = options_given(o, OPT_PREFLIGHT),
+                       .preflight = options_given(o, OPT_PREFLIGHT),
                        .quiet = options_given(o, OPT_QUIET),
                        .seed_given = options_given(o, OPT_SEED),
                        .out = stdout,
@@ -459,6 +466,8 @@ launch(Arena *a, const Options *o, const Plan *plan,
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
     config.policy.size = (int)size;
+    if (options_given(o, OPT_PREFLIGHT)) /* to see the first failure */
+        config.policy.restarts = 0;
     config.policy.num_replicas = plan->module->num_replicas;
     if (config.policy.min_processes > size)
         return status_new(STATUS_USAGE,

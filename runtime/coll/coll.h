@@ -127,6 +127,10 @@ typedef struct RtCollOps {
     RtCollResult (*done)(RtCollInstance *s, int device);
     /* Whether the replica has reached the call in which others wait. */
     bool (*arrived)(const RtCollInstance *s, int replica);
+    /* The algorithm of an all_reduce or all_gather, which follows from measured
+     * speeds, when it has as many bytes as it ever has, which are *bytes.  NULL:
+     * nothing is measured. */
+    const char *(*chosen)(RtCollInstance *s, int64_t *bytes);
     /* Every waiting call, now or later, returns COLL_ABORTED. */
     void (*abort)(RtColl *c);
 } RtCollOps;

@@ -49,6 +49,7 @@ typedef struct RtOptions {
     int64_t compare_steps; /* in so many steps; 0: in all */
     bool checksum;         /* of all variables is printed to out at the end */
     bool load_only;        /* all is made ready, but main is not called */
+    bool preflight; /* with load_only: then the processes measure each other */
     FILE *out;             /* what the program prints */
     FILE *err;
     /* The run is a process of this job; NULL: it is alone.  Then end, which

@@ -74,6 +74,11 @@ void rt_carrier_set_topology(RtCarrier *c, RtLinkTopology topology);
 /* By all processes, before other transfers: measures the topology's speeds.  A
  * failure after `timeout` seconds names who does not answer. */
 Status rt_carrier_measure(RtCarrier *c, double timeout) MUST_USE;
+/* By both processes of a pair, each with the other's rank, with nothing else
+ * in flight between them.  *stopped: ends the wait when it is not 0. */
+Status rt_carrier_measure_pair(RtCarrier *c, int peer, double timeout,
+                               const _Atomic int32_t *stopped,
+                               RtLinkSpeed *out) MUST_USE;
 
 /* Any thread; never waits and allocates nothing.  Jobs of one thread are run in
  * their order.  One that comes after the end of the carrier is not run. */

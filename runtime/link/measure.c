@@ -15,6 +15,7 @@ enum {
     TAG = RT_LINK_NUM_TAGS - 64,
     SHORT = 8,
     LONG = 256 << 10,
+    LONGER = 1 << 20, /* where it is to be exact */
     SHORT_TIMES = 20,
     LONG_TIMES = 4
 };
@@ -186,23 +187,39 @@ cancel_ping(RtCarrierJob *job)
     rt_carrier_cancel(p->carrier, &p->recv);
 }
 
-/* Seconds of one way to the neighbour, or 0: it did not answer. */
-static double
-ping(RtCarrier *c, int peer, void *bytes, size_t n, int times, double timeout)
+/* Messages to and fro. */
+typedef struct Exchange {
+    int peer;
+    size_t bytes;
+    int times;
+    double timeout;
+    const _Atomic int32_t *stopped; /* NULL: never */
+} Exchange;
+
+static bool
+is_stopped(const RtCarrier *c, const Exchange *x)
 {
-    double end = rt_seconds() + timeout;
+    return rt_carrier_has_stopped(c) || (x->stopped && atomic_load(x->stopped));
+}
+
+/* Seconds of one way to the peer, or 0: it did not answer. */
+static double
+ping(RtCarrier *c, const Exchange *x, char *bytes)
+{
+    size_t n = x->bytes;
+    double end = rt_seconds() + x->timeout;
     Ping p = {.carrier = c,
-              .is_first = rt_carrier_rank(c) < peer,
-              .left = times,
-              .best = timeout,
-              .send = transfer(peer, TAG + 1, bytes, n),
-              .recv = transfer(peer, TAG + 1, (char *)bytes + n, n)};
+              .is_first = rt_carrier_rank(c) < x->peer,
+              .left = x->times,
+              .best = x->timeout,
+              .send = transfer(x->peer, TAG + 1, bytes, n),
+              .recv = transfer(x->peer, TAG + 1, bytes + n, n)};
     RtCarrierJob run = {run_ping, &p, NULL}, cancel = {cancel_ping, &p, NULL};
     p.send.end = p.recv.end = end_ping;
     p.send.owner = p.recv.owner = &p;
     rt_carrier_submit(c, &run);
     while (!rt_wait_word_load(&p.ended) && rt_seconds() < end &&
-           !rt_carrier_has_stopped(c))
+           !is_stopped(c, x))
         rt_wait_word_wait(&p.ended, 0, false);
     rt_carrier_call(c, &cancel);
     return rt_wait_word_load(&p.ended) ? p.best : 0;
@@ -212,20 +229,36 @@ typedef struct Speeds {
     RtLinkSpeed near, far; /* no rate: not measured */
 } Speeds;
 
+/* long_message: its bytes. */
 static Status
-ping_neighbour(RtCarrier *c, Arena *a, int peer, double timeout,
-               RtLinkSpeed *out)
+measure_pair(RtCarrier *c, Arena *a, Exchange x, size_t long_message,
+             RtLinkSpeed *out)
 {
-    char *bytes = arena_alloc(a, 2 * LONG);
-    double latency = ping(c, peer, bytes, SHORT, SHORT_TIMES, timeout);
-    double all = ping(c, peer, bytes, LONG, LONG_TIMES, timeout);
+    char *bytes = arena_alloc(a, 2 * long_message);
+    x.bytes = SHORT;
+    x.times = SHORT_TIMES;
+    double latency = ping(c, &x, bytes);
+    x.bytes = long_message;
+    x.times = LONG_TIMES;
+    double all = ping(c, &x, bytes);
     if (latency == 0 || all == 0) {
-        RtTransfer t = transfer(peer, TAG, bytes, SHORT);
+        RtTransfer t = transfer(x.peer, TAG, bytes, SHORT);
         return nobody_answers(c, &t, 1);
     }
     double rest = all > latency ? all - latency : all;
-    *out = (RtLinkSpeed){latency, LONG / rest};
+    *out = (RtLinkSpeed){latency, (double)long_message / rest};
     return OK;
+}
+
+Status
+rt_carrier_measure_pair(RtCarrier *c, int peer, double timeout,
+                        const _Atomic int32_t *stopped, RtLinkSpeed *out)
+{
+    Arena *a = arena_new(NULL, "speed of a pair");
+    Exchange x = {.peer = peer, .timeout = timeout, .stopped = stopped};
+    Status st = measure_pair(c, a, x, LONGER, out);
+    arena_release(a);
+    return st;
 }
 
 static Status
@@ -236,9 +269,11 @@ ping_neighbours(RtCarrier *c, Arena *a, double timeout, Speeds *out)
     int near = rank - place + (place ^ 1);
     int far = (rank / n ^ 1) * n + place;
     if ((place ^ 1) < n)
-        TRY(ping_neighbour(c, a, near, timeout, &out->near));
+        TRY(measure_pair(c, a, (Exchange){.peer = near, .timeout = timeout},
+                         LONG, &out->near));
     if (far < size)
-        TRY(ping_neighbour(c, a, far, timeout, &out->far));
+        TRY(measure_pair(c, a, (Exchange){.peer = far, .timeout = timeout},
+                         LONG, &out->far));
     return OK;
 }
 

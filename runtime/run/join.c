@@ -69,9 +69,9 @@ output_text(const RtRun *run)
 {
     const RtOptions *o = run->options;
     return arena_printf(
-        run->arena, "%s%s%s%s", o->checksum ? " --checksum" : "",
+        run->arena, "%s%s%s%s%s", o->checksum ? " --checksum" : "",
         o->stats ? " --stats" : "", o->log_dir ? " --log-dir" : "",
-        o->compare ? " --compare" : "");
+        o->compare ? " --compare" : "", o->preflight ? " --preflight" : "");
 }
 
 static const char *

@@ -30,6 +30,7 @@
 #include "runtime/run/hooks.h"
 #include "runtime/run/join.h"
 #include "runtime/run/memory.h"
+#include "runtime/run/preflight.h"
 #include "runtime/run/stats.h"
 
 #define USUAL_TIMEOUT 300.0
@@ -571,12 +572,14 @@ rt_run(const Plan *plan, const RtOptions *options)
         st = call_main(&run, &main);
     if (!st && run.comparison && !options->load_only)
         rt_print_comparison(&run);
-    if (!st && options->checksum) {
+    if (!st && options->preflight)
+        st = rt_preflight(&run);
+    if (!st && options->checksum && !options->preflight) {
         st = rt_print_checksum(&run);
         if (!st)
             st = rt_flush(&run);
     }
-    if (!st && options->stats)
+    if (!st && options->stats && !options->preflight)
         st = rt_print_stats(&run);
     if (!st) /* who may still use the memory of this one's replicas */
         st = rt_wait_for_others(&run);

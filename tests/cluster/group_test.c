@@ -5,6 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include "runtime/cluster/group/shared.h"
+#include "runtime/cluster/segments/speed.h"
 #include "tests/cluster/exchange.h"
 #include "tests/cluster/forked.h"
 #include "tests/unit/arena.h"
@@ -330,6 +331,62 @@ who_does_not_come_is_named(void **state)
     run_on(3, run_shared, &test);
 }
 
+/* ---- how fast memory is ---------------------------------------------------
+ */
+
+static void
+open_speed_test(RtGroup *g, RtExchange *x, RtMemoryTest **test)
+{
+    Arena *a = arena_new(NULL, "test");
+    Str why = str_new(a);
+    *x = exchange_over(g);
+    assert_null(rt_memory_test_open(x, false, test, &why));
+    assert_non_null(*test);
+    arena_release(a);
+}
+
+/* Ranks 0 and 1 do, and then 0 and 2 in vain. */
+static int
+measure_in_vain(void *data, Forked *f, RtGroup *g)
+{
+    _Atomic int32_t stopped = 0;
+    RtMemorySpeed s = {0};
+    RtMemoryTest *test;
+    RtExchange x;
+    (void)data;
+    (void)f;
+    open_speed_test(g, &x, &test);
+    if (g->rank < 2) {
+        assert_null(rt_memory_test_pair(test, 1 - g->rank, 60, &stopped, &s));
+        assert_true((s.latency > 0) == (g->rank == 0) && s.rate > 0);
+    }
+    if (g->rank == 0) {
+        assert_status(rt_memory_test_pair(test, 2, 0.01, &stopped, &s),
+                      STATUS_MACHINE,
+                      "rank 0 gets no answer of rank 2 over shared memory in "
+                      "0.01 seconds (--timeout allows more)");
+        stopped = 1;
+        assert_status(rt_memory_test_pair(test, 2, 1000, &stopped, &s),
+                      STATUS_MACHINE,
+                      "rank 0 gets no answer of rank 2 over shared memory in "
+                      "1000 seconds (--timeout allows more)");
+    }
+    rt_memory_test_close(test);
+    return 0;
+}
+
+static void
+a_pair_that_does_not_measure_is_named(void **state)
+{
+    int statuses[3];
+    Forked *f = forked_new(3, 0);
+    (void)state;
+    forked_run(f, measure_in_vain, NULL, statuses);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(statuses[i], 0);
+    forked_free(f);
+}
+
 int
 main(void)
 {
@@ -339,6 +396,7 @@ main(void)
         cmocka_unit_test(parts_may_be_of_any_length),
         cmocka_unit_test(a_slow_reader_misses_nothing),
         cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(a_pair_that_does_not_measure_is_named),
     };
     return cmocka_run_group_tests_name("group", tests, NULL, NULL);
 }

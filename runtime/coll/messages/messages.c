@@ -111,6 +111,19 @@ messages_arrived(const MsgInstance *s, int replica)
     return atomic_load(&s->parts[local].calls) == most;
 }
 
+static const char *
+messages_chosen(MsgInstance *s, int64_t *bytes)
+{
+    *bytes = 0;
+    if (s->gathers) {
+        *bytes = (int64_t)s->most;
+        return rt_msg_gathering.name;
+    }
+    for (int i = 0; i < s->num; i++)
+        *bytes += s->operands[i].most * dtype_info[s->kernels[i].value].bytes;
+    return rt_msg_choose(s, (size_t)*bytes)->name;
+}
+
 /* ---- the end --------------------------------------------------------------
  */
 
@@ -287,6 +300,7 @@ static const RtCollOps messages_ops = {
     .all_gather_start = messages_all_gather_start,
     .done = messages_done,
     .arrived = messages_arrived,
+    .chosen = messages_chosen,
     .abort = messages_abort,
 };
 

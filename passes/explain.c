@@ -354,5 +354,6 @@ pass_explain(Str *out, const IrModule *m)
     explain_variables(out, m);
     explain_batches(out, m);
     pass_explain_inserted(out, m);
+    pass_explain_processes(out, m);
     explain_memory(out, m);
 }

@@ -1,5 +1,5 @@
 /*
- * explain.h - the part of --explain in explain_inserted.c
+ * explain.h - the parts of --explain in files of their own
  */
 #ifndef TFD_PASSES_EXPLAIN_H
 #define TFD_PASSES_EXPLAIN_H
@@ -9,5 +9,8 @@
 /* Appends every operation of m that has a reason: the number of each kind, the
  * bytes that they move each time they run, and why. */
 void pass_explain_inserted(Str *out, const IrModule *m);
+/* Appends by what rule runs in several processes choose the algorithms of m's
+ * collectives; nothing where there are none. */
+void pass_explain_processes(Str *out, const IrModule *m);
 
 #endif

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "ir/analysis/collectives.h"
 #include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
 #include "runtime/cluster/segments/exchange.h"
@@ -131,12 +132,17 @@ typedef struct RtCollOps {
      * speeds, when it has as many bytes as it ever has, which are *bytes.  NULL:
      * nothing is measured. */
     const char *(*chosen)(RtCollInstance *s, int64_t *bytes);
+    /* The calls that this process's first device has begun, by IrCollAlgorithm;
+     * not while one goes on. */
+    const int64_t *(*calls)(const RtCollInstance *s);
     /* Every waiting call, now or later, returns COLL_ABORTED. */
     void (*abort)(RtColl *c);
 } RtCollOps;
 
 struct RtColl {
     const RtCollOps *ops;
+    const char *over; /* what carries the bytes: the name of the link, or that
+                         of the transport */
     int num_replicas; /* of all processes; their numbers are global */
     int num_devices;  /* of this process; each has as many replicas, next to one
                          another */
@@ -159,14 +165,14 @@ typedef struct RtCommConfig {
     int first_local, num_local; /* those of this process */
     int num_devices; /* of this process; each has num_local / num_devices of its
                         replicas, next to one another */
-    int num_participants;     /* devices of all processes, equally many each */
+    int num_participants; /* devices of all processes, equally many each */
     const RtExchange *exchange; /* of all processes; NULL: there is one */
-    const RtDeviceCaps *caps; /* of all devices */
-    RtDevice *const *devices; /* open from connect on; the array lasts as long
-                                 as the communicator */
-    struct RtCarrier *carrier; /* of messages to the other processes; NULL:
-                                  there is none */
-    double timeout;           /* of a call that waits, in seconds of clock */
+    const RtDeviceCaps *caps;   /* of all devices */
+    RtDevice *const *devices;   /* open from connect on; the array lasts as long
+                                   as the communicator */
+    struct RtCarrier *carrier;  /* of messages to the other processes; NULL:
+                                   there is none */
+    double timeout;             /* of a call that waits, in seconds of clock */
     RtClock *clock;
 } RtCommConfig;
 

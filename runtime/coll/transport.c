@@ -69,6 +69,8 @@ rt_coll_open(const RtCommConfig *config, RtColl **out)
             st = transports[i].open(config, out, &why);
     if (!st && !*out)
         st = refuse(config, str_text(&why));
+    if (!st && !(*out)->over)
+        (*out)->over = (*out)->ops->name;
     if (!st)
         snprintf((*out)->why, sizeof(*out)->why, "%s", str_text(&why));
     arena_release(a);

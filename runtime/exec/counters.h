@@ -7,6 +7,12 @@
 #include <stdint.h>
 #include "runtime/link/carrier.h"
 
+/* What a replica has taken of a collective. */
+typedef struct RtCollUse {
+    int64_t bytes;  /* of its operands */
+    double seconds; /* in start and, of a device's first, in done */
+} RtCollUse;
+
 typedef struct RtStats {
     double begin, ready;  /* rt_seconds() */
     double data, devices; /* seconds that main spent with them */

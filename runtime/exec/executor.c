@@ -89,6 +89,9 @@ rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
     executor->arg_dims = arena_array(a, n, sizeof *executor->arg_dims);
     executor->parts = NEW_ARRAY(a, RtDevicePart, n);
     executor->reduces = NEW_ARRAY(a, RtAllReducePart, n);
+    if (run->options->stats)
+        executor->coll_uses =
+            NEW_ARRAY(a, RtCollUse, (size_t)run->collectives.len);
     if (!run->caps->is_host_visible && !run->enqueues)
         executor->copies = rt_alloc_aligned(a, run->max_text_bytes);
 }

@@ -18,6 +18,7 @@
 #include "ir/ir.h"
 #include "ir/plan/abi.h"
 #include "runtime/coll/coll.h"
+#include "runtime/exec/counters.h"
 #include "runtime/exec/value.h"
 #include "runtime/hal/device.h"
 
@@ -55,11 +56,11 @@ typedef VEC(RtNote) RtNotes;
 typedef struct RtFault {
     const IrOp *op;   /* NULL: no fault */
     int started, met; /* collectives before it, in this step */
-    Status cause;   /* a failure from below that is complete, or OK: */
+    Status cause;     /* a failure from below that is complete, or OK: */
     StatusKind kind;
-    Str text;           /* the message, about op */
-    bool late;          /* a timeout: */
-    RtNotes notes;      /* other places; then: where stragglers were */
+    Str text;      /* the message, about op */
+    bool late;     /* a timeout: */
+    RtNotes notes; /* other places; then: where stragglers were */
 } RtFault;
 
 /* Records the first fault of an executor, stops all replicas, returns
@@ -100,12 +101,12 @@ typedef struct RtExecutor {
     RtLines lines;
     FormatArg *args; /* scratch of print and assert, for each operand */
     int64_t (*arg_dims)[IR_MAX_RANK];
-    char *copies; /* scratch of print and assert, for their operands */
-    RtDevicePart *parts;      /* the same, for what they defer */
-    const char *deferred;     /* their operands, when they are looked at */
+    char *copies;         /* scratch of print and assert, for their operands */
+    RtDevicePart *parts;  /* the same, for what they defer */
+    const char *deferred; /* their operands, when they are looked at */
     RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
-    int64_t bytes_sent;
-    int started, met; /* collectives, in this step */
+    RtCollUse *coll_uses;     /* for each of the run's; NULL without --stats */
+    int started, met;         /* collectives, in this step */
     /* For the watchdog: its current operation (NULL: none), and how many
      * operations the runtime has executed for it. */
     _Atomic(RtInvocation *) running;

@@ -26,7 +26,8 @@ struct RtHostOp {
     RtOpRun *run;
     bool only_enqueues;
     const IrOp *op;
-    int32_t site; /* of a job, where processes wait there */
+    int32_t site;       /* of a job, where processes wait there */
+    int32_t collective; /* of the run's collectives, starts and dones */
     RtValue *in, *out;
     union {
         RtCollInstance *instance; /* collectives */

@@ -35,6 +35,7 @@ struct RtRun {
     RtCode *code;                  /* of host_target */
     RtCodeTables tables;           /* of code */
     RtColl *coll;
+    VEC(const RtHostOp *) collectives; /* starts that made an instance */
     RtWatchdog watchdog;
     double timeout;      /* of collectives */
     RtJob *job;          /* NULL: none, or the run has left it */

@@ -15,6 +15,7 @@
 #ifndef TFD_RUNTIME_LINK_CARRIER_H
 #define TFD_RUNTIME_LINK_CARRIER_H
 
+#include "ir/analysis/collectives.h"
 #include "runtime/hal/wait.h"
 #include "runtime/link/link.h"
 
@@ -37,18 +38,13 @@ struct RtCarrierListener {
     RtCarrierListener *next;
 };
 
-/* As measured between neighbours; the same in all processes. */
-typedef struct RtLinkSpeed {
-    double latency; /* seconds of a short message */
-    double rate;    /* bytes in a second */
-} RtLinkSpeed;
-
-/* Which processes share a machine, and how fast messages are. */
+/* Which processes share a machine, and how fast messages are, as measured
+ * between neighbours; the same in all processes. */
 typedef struct RtLinkTopology {
     int per_machine;  /* processes 0 .. n - 1 are on one machine, n .. 2n - 1
                          on the next one; 1: nothing is known */
-    RtLinkSpeed near; /* of one machine; far, if per_machine is 1 */
-    RtLinkSpeed far;  /* of different machines, all sending at a time */
+    IrLinkSpeed near; /* of one machine; far, if per_machine is 1 */
+    IrLinkSpeed far;  /* of different machines, all sending at a time */
 } RtLinkTopology;
 
 /* What this process has sent since the carrier was opened. */
@@ -78,7 +74,7 @@ Status rt_carrier_measure(RtCarrier *c, double timeout) MUST_USE;
  * in flight between them.  *stopped: ends the wait when it is not 0. */
 Status rt_carrier_measure_pair(RtCarrier *c, int peer, double timeout,
                                const _Atomic int32_t *stopped,
-                               RtLinkSpeed *out) MUST_USE;
+                               IrLinkSpeed *out) MUST_USE;
 
 /* Any thread; never waits and allocates nothing.  Jobs of one thread are run in
  * their order.  One that comes after the end of the carrier is not run. */

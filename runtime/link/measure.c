@@ -226,13 +226,13 @@ ping(RtCarrier *c, const Exchange *x, char *bytes)
 }
 
 typedef struct Speeds {
-    RtLinkSpeed near, far; /* no rate: not measured */
+    IrLinkSpeed near, far; /* no rate: not measured */
 } Speeds;
 
 /* long_message: its bytes. */
 static Status
 measure_pair(RtCarrier *c, Arena *a, Exchange x, size_t long_message,
-             RtLinkSpeed *out)
+             IrLinkSpeed *out)
 {
     char *bytes = arena_alloc(a, 2 * long_message);
     x.bytes = SHORT;
@@ -246,13 +246,13 @@ measure_pair(RtCarrier *c, Arena *a, Exchange x, size_t long_message,
         return nobody_answers(c, &t, 1);
     }
     double rest = all > latency ? all - latency : all;
-    *out = (RtLinkSpeed){latency, (double)long_message / rest};
+    *out = (IrLinkSpeed){latency, (double)long_message / rest};
     return OK;
 }
 
 Status
 rt_carrier_measure_pair(RtCarrier *c, int peer, double timeout,
-                        const _Atomic int32_t *stopped, RtLinkSpeed *out)
+                        const _Atomic int32_t *stopped, IrLinkSpeed *out)
 {
     Arena *a = arena_new(NULL, "speed of a pair");
     Exchange x = {.peer = peer, .timeout = timeout, .stopped = stopped};
@@ -296,7 +296,7 @@ gather_speeds(RtCarrier *c, Speeds *all, double timeout)
 }
 
 static void
-take_slower(RtLinkSpeed *s, RtLinkSpeed other)
+take_slower(IrLinkSpeed *s, IrLinkSpeed other)
 {
     if (other.latency > s->latency)
         s->latency = other.latency;

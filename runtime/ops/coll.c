@@ -44,6 +44,7 @@ share_instance(RtRun *run, RtFunction *fn, RtHostOp *h)
                            fn->ir->name, program->ir->name);
     h->instance = program->starts.data[index]->instance;
     h->site = program->starts.data[index]->site;
+    h->collective = program->starts.data[index]->collective;
     return OK;
 }
 
@@ -156,14 +157,24 @@ all_gather_new(RtRun *run, RtHostOp *h)
 }
 
 static Status
+make_instance(RtRun *run, RtHostOp *h)
+{
+    if (h->op->kind == OP_all_reduce_start)
+        TRY(all_reduce_new(run, h));
+    else
+        TRY(all_gather_new(run, h));
+    h->collective = run->collectives.len;
+    VEC_PUSH(run->arena, run->collectives, h);
+    return OK;
+}
+
+static Status
 prepare_start(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     if (fn->ir->variant_of)
         TRY(share_instance(run, fn, h));
-    else if (h->op->kind == OP_all_reduce_start)
-        TRY(all_reduce_new(run, h));
     else
-        TRY(all_gather_new(run, h));
+        TRY(make_instance(run, h));
     VEC_PUSH(run->arena, fn->starts, h);
     return OK;
 }
@@ -190,6 +201,7 @@ rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
         if (fn->starts.data[i]->op == start) {
             h->instance = fn->starts.data[i]->instance;
             h->site = fn->starts.data[i]->site;
+            h->collective = fn->starts.data[i]->collective;
             return OK;
         }
     }
@@ -200,13 +212,29 @@ rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
 
 /* ---- execution --------------------------------------------------------- */
 
+/* rt_seconds() where they are counted. */
+static double
+begin_use(const RtExecutor *executor)
+{
+    return executor->coll_uses ? rt_seconds() : 0.0;
+}
+
+static void
+end_use(RtExecutor *executor, const RtHostOp *h, double begin)
+{
+    if (executor->coll_uses)
+        executor->coll_uses[h->collective].seconds += rt_seconds() - begin;
+}
+
 /* A call of the device is that of its first replica. */
 static void
-note_start(RtExecutor *executor, const RtHostOp *h)
+note_start(RtExecutor *executor, const RtHostOp *h, int64_t bytes)
 {
     const RtRun *run = executor->run;
     bool is_first = (executor - run->locals) % run->replicas_each == 0;
     executor->started++;
+    if (executor->coll_uses)
+        executor->coll_uses[h->collective].bytes += bytes;
     if (run->job && is_first)
         rt_job_calls(run->job, executor->device_number, h->site);
 }
@@ -216,17 +244,19 @@ rt_op_all_reduce_start(RtInvocation *inv, const RtHostOp *h)
 {
     RtExecutor *executor = inv->executor;
     RtColl *coll = executor->run->coll;
+    int64_t bytes = 0;
     for (int i = 0; i < h->op->num_operands; i++) {
         int64_t count = rt_value_count(&h->in[i], executor->dims);
         executor->reduces[i] =
             (RtAllReducePart){rt_device_value(inv, &h->in[i]),
                               rt_device_value(inv, &h->out[i]), count};
-        executor->bytes_sent +=
-            count * (int64_t)dtype_info[h->in[i].dtype].bytes;
+        bytes += count * (int64_t)dtype_info[h->in[i].dtype].bytes;
     }
-    note_start(executor, h);
+    note_start(executor, h, bytes);
+    double begin = begin_use(executor);
     coll->ops->all_reduce_start(h->instance, executor->replica,
                                 executor->reduces);
+    end_use(executor, h, begin);
     return EXEC_OK;
 }
 
@@ -246,9 +276,10 @@ rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
         else
             part.own_bytes *= size;
     }
-    executor->bytes_sent += part.outer * part.own_bytes;
-    note_start(executor, h);
+    note_start(executor, h, part.outer * part.own_bytes);
+    double begin = begin_use(executor);
     coll->ops->all_gather_start(h->instance, executor->replica, &part);
+    end_use(executor, h, begin);
     return EXEC_OK;
 }
 
@@ -305,7 +336,9 @@ wait_for_instance(RtInvocation *inv, const RtHostOp *h)
     note_meeting(inv->executor);
     if (run->job)
         rt_job_waits(run->job, device, h->site);
+    double begin = begin_use(inv->executor);
     RtCollResult end = run->coll->ops->done(h->instance, device);
+    end_use(inv->executor, h, begin);
     if (run->job && end == COLL_OK)
         rt_job_goes_on(run->job, device);
     switch (end) {

@@ -87,7 +87,7 @@ measure_links(RtRun *run, PairSpeed *own)
 {
     for (int k = 0; k < num_rounds(run->size); k++) {
         int peer = partner(run->rank, run->size, k);
-        RtLinkSpeed s;
+        IrLinkSpeed s;
         if (peer < 0)
             continue;
         TRY(rt_carrier_measure_pair(run->carrier, peer, run->timeout,

@@ -8,7 +8,7 @@
 #include "ir/base/usage.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
-#include "runtime/link/carrier.h"
+#include "runtime/run/coll_stats.h"
 #include "runtime/run/memory.h"
 
 /* How long steps waited for checkpoints. */
@@ -49,22 +49,9 @@ print_time(const RtRun *run, FILE *to)
 /* ---- totals over the processes of a job ---------------------------------- */
 
 typedef struct Totals {
-    RtLinkCount busiest; /* the most that any process has sent */
-    int64_t sent;        /* bytes of operands */
     int64_t devices, in_use, before;
     RtFootprint planned;
 } Totals;
-
-/* Since the processes have joined. */
-static RtLinkCount
-sent_by_link(const RtRun *run)
-{
-    RtLinkCount begin = run->stats.sent_before, now = begin;
-    if (run->carrier)
-        now = rt_carrier_sent(run->carrier);
-    return (RtLinkCount){now.messages - begin.messages,
-                         now.bytes - begin.bytes};
-}
 
 /* Of this process; then the number of runs of each program. */
 static int64_t *
@@ -74,13 +61,10 @@ own_totals(const RtRun *run, size_t *bytes)
     size_t words = sizeof(Totals) / sizeof(int64_t);
     int64_t *own = NEW_ARRAY(run->arena, int64_t, words + (size_t)n);
     Totals *t = (Totals *)(void *)own;
-    *t = (Totals){.busiest = sent_by_link(run),
-                  .devices = run->num_devices,
+    *t = (Totals){.devices = run->num_devices,
                   .in_use = usage_peak() - run->stats.memory,
                   .before = run->stats.memory,
                   .planned = rt_memory_footprint(run)};
-    for (int i = 0; i < run->num_local; i++)
-        t->sent += run->locals[i].bytes_sent;
     for (int i = 0; i < n; i++)
         own[words + (size_t)i] = run->stats.program_runs[i];
     *bytes = (words + (size_t)n) * sizeof *own;
@@ -90,52 +74,15 @@ own_totals(const RtRun *run, size_t *bytes)
 static void
 add_totals(void *data, int rank, const void *part, size_t n)
 {
-    enum { NUM_MOST = sizeof(RtLinkCount) / sizeof(int64_t) };
     const int64_t *own = part;
     int64_t *all = data;
     (void)rank;
     for (size_t i = 0; i < n / sizeof *all; i++)
-        if (i >= NUM_MOST)
-            all[i] += own[i];
-        else if (own[i] > all[i])
-            all[i] = own[i];
+        all[i] += own[i];
 }
 
 /* ---- what is printed ------------------------------------------------------
  */
-
-/* What joins the processes, and why nothing that is preferred does. */
-static void
-print_transport(const RtRun *run, FILE *to)
-{
-    const RtColl *c = run->coll;
-    fprintf(to, ", by %s between %d processes%s%s", c->ops->name, run->size,
-            c->why[0] ? ", since " : "", c->why);
-}
-
-static void
-print_messages(const RtRun *run, const RtLinkCount *most, FILE *to)
-{
-    int64_t steps = run->stats.steps - run->stats.resumed;
-    double each = steps > 0 ? (double)steps : 1.0;
-    fprintf(to,
-            "  messages     %.1f a step of %.0f bytes in all, from the busiest "
-            "process, over %s\n",
-            (double)most->messages / each, (double)most->bytes / each,
-            rt_carrier_link(run->carrier));
-}
-
-static void
-print_sent(const RtRun *run, const Totals *t, FILE *to)
-{
-    fprintf(to, "collectives    %.3f MB from %d replicas",
-            rt_megabytes(t->sent), run->num_replicas);
-    if (run->size > 1)
-        print_transport(run, to);
-    fputc('\n', to);
-    if (run->carrier)
-        print_messages(run, &t->busiest, to);
-}
 
 /* Kernels that programs began, by the model's counts. */
 static IrProgramWork
@@ -226,11 +173,13 @@ rt_print_stats(RtRun *run)
     int64_t *own = own_totals(run, &bytes);
     Totals *sum = arena_alloc(run->arena, bytes);
     TRY(rt_gather(run, own, bytes, add_totals, sum));
+    RtCollTotals *collectives;
+    TRY(rt_coll_totals(run, &collectives));
     if (!rt_is_chief(run))
         return OK;
     rt_progress_clear(&run->progress);
     print_time(run, to);
-    print_sent(run, sum, to);
+    rt_print_collectives(run, collectives, to);
     if (run->num_replicas > 1)
         print_replicas(run, sum, to);
     print_memory(sum, to);

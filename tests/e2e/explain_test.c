@@ -456,10 +456,40 @@ workers_are_explained(void **state)
     assert_non_null(strstr(info, "3  with these devices each\n"));
 }
 
+/* By what rule processes choose an algorithm: the bytes at which it changes, in
+ * units of latency times rate, follow from the model by hand.  Of two processes
+ * gather and doubling are a message each; of four, doubling takes 2 K + 2 D,
+ * halving 4 K + 1.5 D, exchange 3 K + 1.5 D. */
+static void
+choices_of_processes_are_explained(void **state)
+{
+    Arena *a = *state;
+    static const char *const says[] = {
+        "\n  shared memory      replicated to 512 bytes of a replica, then "
+        "two_phase\n",
+        "\n       2 processes   gather to 65536 bytes, then doubling\n",
+        "\n       4 processes   doubling to 2.00 K, then exchange\n",
+    };
+    const char *path = arena_printf(a, "%s/c.tfd", work_dir(a));
+    write_text(path, "var w: f32[8] = zeros\n"
+                     "fn step() { w += all_reduce(sum, f32(replica_id) * w) }\n"
+                     "main { run step() }\n");
+    const char *page =
+        run_ok(a, "tfdc %s --devices cpu:0-3 --explain", path).out;
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (!strstr(page, says[i]))
+            fail_msg("\"%s\" is not in\n%s", says[i], page);
+    page = run_ok(a, "tfdc %s --devices cpu:0 --explain", path).out;
+    assert_null(strstr(page, "algorithms of collectives"));
+    page = run_ok(a, "tfdc %s --devices cuda:0-1 --explain", path).out;
+    assert_non_null(strstr(page, "\n  nccl               two_phase\n\n"));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(choices_of_processes_are_explained),
         cmocka_unit_test(every_reason_is_explained),
         cmocka_unit_test(moves_have_bytes),
         cmocka_unit_test(packs_name_every_source_line),

@@ -231,7 +231,7 @@ be(const char *name, const uint8_t *key, RtExchange *x)
     for (int algorithm = 0; algorithm <= NUM_MESSAGES_ALGORITHMS; algorithm++)
         reduce_all(c, x->rank, x->size, algorithm);
     use_group(c, x->rank, x->size);
-    RtLinkSpeed s = rt_carrier_topology(c).far;
+    IrLinkSpeed s = rt_carrier_topology(c).far;
     if (x->rank == 0)
         printf("# %d processes over %s: %.1f us, %.2f GB/s\n", x->size, name,
                s.latency * 1e6, s.rate * 1e-9);

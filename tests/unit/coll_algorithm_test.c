@@ -127,8 +127,8 @@ for_all_shapes(void (*check)(const RtCollShape *shape, RtCollConfig config,
             for (int w = 0; w < COUNT(ways); w++) {
                 RtCollShape shape = {groups[g][0], groups[g][1], MAX_OPERANDS,
                                      counts[c], ways[w].packs};
-                check(&shape, ways[w], COLL_SMALL_BYTES);
-                check(&shape, ways[w], COLL_SMALL_BYTES + 1);
+                check(&shape, ways[w], IR_COLL_REPLICATED_BYTES);
+                check(&shape, ways[w], IR_COLL_REPLICATED_BYTES + 1);
             }
 }
 
@@ -182,7 +182,7 @@ static void
 auto_goes_by_bytes(void **state)
 {
     (void)state;
-    size_t small = COLL_SMALL_BYTES;
+    size_t small = IR_COLL_REPLICATED_BYTES;
     assert_true(carried_out_as(COLL_AUTO, 4, 0, COLL_REPLICATED));
     assert_true(carried_out_as(COLL_AUTO, 4, small, COLL_REPLICATED));
     assert_true(carried_out_as(COLL_AUTO, 4, small + 1, COLL_TWO_PHASE));

@@ -207,11 +207,13 @@ reduce_halves(const RtCollShape *shape, int participant, int phase,
  */
 
 static const RtAlgorithm algorithms[NUM_COLL_ALGORITHMS] = {
-    [COLL_REPLICATED] = {1, true, reduce_replicated, gather_replicated},
-    [COLL_TWO_PHASE] = {1, false, reduce_slices, gather_own},
-    [COLL_RING] = {0, false, reduce_around, NULL},
-    [COLL_REDUCE_TO_ONE] = {1, false, reduce_to_one, gather_by_one},
-    [COLL_HIERARCHICAL] = {2, false, reduce_halves, NULL},
+    [COLL_REPLICATED] = {IR_COLL_REPLICATED, 1, true, reduce_replicated,
+                         gather_replicated},
+    [COLL_TWO_PHASE] = {IR_COLL_TWO_PHASE, 1, false, reduce_slices, gather_own},
+    [COLL_RING] = {IR_COLL_RING, 0, false, reduce_around, NULL},
+    [COLL_REDUCE_TO_ONE] = {IR_COLL_REDUCE_TO_ONE, 1, false, reduce_to_one,
+                            gather_by_one},
+    [COLL_HIERARCHICAL] = {IR_COLL_HALVES, 2, false, reduce_halves, NULL},
 };
 
 const RtAlgorithm *
@@ -219,8 +221,8 @@ rt_reduce_algorithm(RtCollAlgorithm asked, const RtCollShape *shape,
                     size_t operand_bytes)
 {
     if (asked == COLL_AUTO)
-        asked = operand_bytes <= COLL_SMALL_BYTES ? COLL_REPLICATED
-                                                  : COLL_TWO_PHASE;
+        asked = operand_bytes <= IR_COLL_REPLICATED_BYTES ? COLL_REPLICATED
+                                                          : COLL_TWO_PHASE;
     if (asked == COLL_LIBRARY)
         asked = COLL_TWO_PHASE;
     if (asked == COLL_HIERARCHICAL && shape->num_participants % 2)

@@ -13,7 +13,6 @@
 #include "runtime/coll/coll.h"
 
 enum {
-    COLL_SMALL_BYTES = 512, /* of all operands of a replica */
     COLL_SLICE_STEP = 64 /* elements: slices begin at multiples of it, so that
                             they share no cache line, and aligned if their
                             operands are */
@@ -55,6 +54,7 @@ typedef void RtCollPhase(const RtCollShape *shape, int participant, int phase,
                          RtCollStepFunction *take, void *data);
 
 typedef struct RtAlgorithm {
+    IrCollAlgorithm by;
     int num_phases; /* of an all_reduce; an all_gather has 1. 0: as many as
                        there are participants */
     /* Operands are copied when they are ready, and every participant writes its
@@ -67,8 +67,8 @@ typedef struct RtAlgorithm {
 /* The algorithm of an all_reduce for which `asked` was asked; operand_bytes are
  * those of a replica.
  *
- *   auto           up to COLL_SMALL_BYTES replicated, above that two_phase
- *   hierarchical   two_phase for an odd number of participants
+ *   auto           up to IR_COLL_REPLICATED_BYTES replicated, above that
+ * two_phase hierarchical   two_phase for an odd number of participants
  *
  * and any other is itself. */
 const RtAlgorithm *rt_reduce_algorithm(RtCollAlgorithm asked,

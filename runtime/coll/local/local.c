@@ -221,6 +221,8 @@ begin_call(RtLocalWork *w)
     w->call++;
     w->phase = 0;
     w->instance->comm->ops->begin(w);
+    if (w->device == 0)
+        w->instance->calls[w->algorithm->by]++;
 }
 
 static RtLocalWork *
@@ -285,6 +287,12 @@ rt_local_arrived(const RtCollInstance *s, int replica)
             most = calls;
     }
     return atomic_load(&s->parts[replica].calls) == most;
+}
+
+const int64_t *
+rt_local_calls(const RtCollInstance *s)
+{
+    return s->calls;
 }
 
 /* ---- communicators and instances ------------------------------------------

@@ -71,6 +71,7 @@ struct RtCollInstance {
     RtAllReducePart *reduces; /* for each replica of this process a part for
                                  each operand */
     RtLocalWork *works;       /* for each device of this process */
+    int64_t calls[NUM_IR_COLL_ALGORITHMS]; /* of its first device */
     /* Where all participants meet: */
     RtLocalMeeting *meeting;
     RtLocalPart *parts; /* for each replica of all processes */
@@ -113,9 +114,10 @@ struct RtLocalComm {
 /* A communicator of so many bytes. */
 RtLocalComm *rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
                            const RtLocalOps *local, size_t bytes);
-/* RtCollOps.close, arrived, abort */
+/* RtCollOps.close, arrived, calls, abort */
 void rt_local_close(RtColl *c);
 bool rt_local_arrived(const RtCollInstance *s, int replica);
+const int64_t *rt_local_calls(const RtCollInstance *s);
 void rt_local_abort(RtColl *c);
 
 /* What to make: an all_reduce of these operands, which are copied, or, where

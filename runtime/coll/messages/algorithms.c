@@ -273,24 +273,6 @@ exchange(MsgPiece *p)
  * Ranks that differ in bit k combine in round k, so what they have are subtrees
  * of D2's tree that stand beside each other. */
 
-static bool
-is_power_of_two(int n)
-{
-    return (n & (n - 1)) == 0;
-}
-
-/* A node of each process, all of one level, which are not rounded. */
-static bool
-has_levels(const MsgInstance *s)
-{
-    const MsgComm *comm = s->comm;
-    for (int i = 0; i < s->num; i++)
-        if (s->kernels[i].value != dtype_compute(s->kernels[i].stored))
-            return false;
-    return is_power_of_two(comm->size) && s->nodes->num == comm->size &&
-           s->nodes->most == 1 && is_power_of_two(comm->coll.num_replicas);
-}
-
 static int
 levels(const MsgPiece *p)
 {
@@ -409,19 +391,6 @@ halving(MsgPiece *p)
  * are a subtree of D2's tree; processes of the same place in their machines
  * exchange what they have.  So of an operand a machine sends no more than what
  * one process would. */
-
-static bool
-has_machines(const MsgInstance *s)
-{
-    const MsgComm *comm = s->comm;
-    int n = comm->topology.per_machine, size = comm->size;
-    for (int i = 0; i < s->num; i++)
-        if (s->kernels[i].value != dtype_compute(s->kernels[i].stored))
-            return false;
-    return n > 1 && n < size && s->nodes->num == size && s->nodes->most == 1 &&
-           is_power_of_two(n) &&
-           is_power_of_two(comm->coll.num_replicas / (size / n));
-}
 
 /* Of what a machine has, that of the process at a place in it. */
 static RtSteps
@@ -567,9 +536,9 @@ hierarchy(MsgPiece *p)
 }
 
 const MsgAlgorithm rt_msg_algorithms[NUM_MESSAGES_ALGORITHMS] = {
-    [MESSAGES_GATHER] = {"gather", NULL, gather},
-    [MESSAGES_EXCHANGE] = {"exchange", NULL, exchange},
-    [MESSAGES_HALVING] = {"halving", has_levels, halving},
-    [MESSAGES_DOUBLING] = {"doubling", has_levels, doubling},
-    [MESSAGES_HIERARCHY] = {"hierarchy", has_machines, hierarchy},
+    [MESSAGES_GATHER] = {IR_COLL_GATHER, gather},
+    [MESSAGES_EXCHANGE] = {IR_COLL_EXCHANGE, exchange},
+    [MESSAGES_HALVING] = {IR_COLL_HALVING, halving},
+    [MESSAGES_DOUBLING] = {IR_COLL_DOUBLING, doubling},
+    [MESSAGES_HIERARCHY] = {IR_COLL_HIERARCHY, hierarchy},
 };

@@ -1,96 +1,58 @@
 /*
  * choose.c - the algorithm that takes the least time
  *
- * A model of the numbers that were measured between neighbours and are the same
- * in all processes: the latency of a message and the rate of bytes, on a
- * machine and between machines. Messages of a round that go to several
- * processes follow each other at once, and count a quarter of a latency each.
+ * The rule is ir/analysis/collectives.h's, for what was measured between
+ * neighbours and is the same in all processes.
  */
 #include "runtime/coll/messages/messages_impl.h"
 
-static int
-rounds_of(int size)
+static bool
+is_rounded(const MsgInstance *s)
 {
-    int n = 0;
-    while (1 << n < size)
-        n++;
-    return n;
+    for (int i = 0; i < s->num; i++)
+        if (s->kernels[i].value != dtype_compute(s->kernels[i].stored))
+            return true;
+    return false;
 }
 
-/* Messages one after the other, of so many bytes in all. */
-static double
-rounds_at(RtLinkSpeed speed, double rounds, double bytes)
-{
-    return rounds * speed.latency + bytes / speed.rate;
-}
-
-/* A round of messages to all others of num. */
-static double
-scatter_at(RtLinkSpeed speed, double num, double bytes)
-{
-    return num > 1 ? rounds_at(speed, 1 + (num - 2) / 4, bytes) : 0;
-}
-
-/* Of `bytes` that all combine, what a process sends of its share. */
-static double
-share(double bytes, double num)
-{
-    return bytes * (num - 1) / num;
-}
-
-static double
-seconds(const MsgInstance *s, RtMessagesAlgorithm algorithm, double bytes)
+static IrCollProcesses
+processes_of(const MsgInstance *s)
 {
     const MsgComm *comm = s->comm;
     const RtLinkTopology *t = &comm->topology;
-    double size = comm->size, each = t->per_machine, machines = size / each;
-    double nodes = s->nodes->num, most = s->nodes->most;
-    double near = rounds_of(t->per_machine);
-    double far = rounds_of(comm->size) - near;
-    double away = size > 1 ? (size - each) / (size - 1) : 0; /* of messages */
-    switch (algorithm) {
-    case MESSAGES_GATHER:
-        return rounds_at(t->far, near + far, (nodes - nodes / size) * bytes);
-    case MESSAGES_EXCHANGE:
-        return 2 * scatter_at(t->far, size, 0) +
-               (most + 1) * share(bytes, size) *
-                   (away / t->far.rate + (1 - away) / t->near.rate);
-    case MESSAGES_HALVING:
-        return rounds_at(t->near, 2 * near, 2 * share(bytes, each)) +
-               rounds_at(t->far, 2 * far, 2 * share(bytes / each, machines));
-    case MESSAGES_DOUBLING:
-        return rounds_at(t->near, near, near * bytes) +
-               rounds_at(t->far, far, far * bytes);
-    case MESSAGES_HIERARCHY:
-        return 2 * scatter_at(t->near, each, share(bytes, each)) +
-               2 * scatter_at(t->far, machines, share(bytes / each, machines));
-    case NUM_MESSAGES_ALGORITHMS:
-        break;
-    }
-    UNREACHABLE("an algorithm of number %d", algorithm);
+    return (IrCollProcesses){.size = comm->size,
+                             .per_machine = t->per_machine,
+                             .near = t->near,
+                             .far = t->far,
+                             .num_replicas = comm->coll.num_replicas,
+                             .nodes = s->nodes->num,
+                             .most_nodes = s->nodes->most,
+                             .is_rounded = is_rounded(s)};
 }
 
-static bool
-can_go(const MsgInstance *s, RtMessagesAlgorithm algorithm, size_t bytes)
+static const MsgAlgorithm *
+find(IrCollAlgorithm by)
 {
-    const MsgAlgorithm *a = &rt_msg_algorithms[algorithm];
-    if (algorithm == MESSAGES_GATHER && bytes > MSG_GATHER_BYTES)
-        return false;
-    return !a->can || a->can(s);
+    for (int i = 0; i < NUM_MESSAGES_ALGORITHMS; i++)
+        if (rt_msg_algorithms[i].by == by)
+            return &rt_msg_algorithms[i];
+    UNREACHABLE("processes cannot combine by %s", ir_coll_names[by]);
+}
+
+IrCollAlgorithm
+rt_msg_gather_algorithm(size_t bytes)
+{
+    return bytes <= IR_COLL_BLOCKS_BYTES ? IR_COLL_GATHER : IR_COLL_EXCHANGE;
 }
 
 const MsgAlgorithm *
 rt_msg_choose(const MsgInstance *s, size_t bytes)
 {
-    int forced = s->comm->forced, best = MESSAGES_EXCHANGE;
-    if (forced >= 0) /* at any size */
-        return &rt_msg_algorithms[can_go(s, (RtMessagesAlgorithm)forced, 0)
-                                      ? forced
-                                      : MESSAGES_EXCHANGE];
-    for (int algorithm = 0; algorithm < NUM_MESSAGES_ALGORITHMS; algorithm++)
-        if (can_go(s, (RtMessagesAlgorithm)algorithm, bytes) &&
-            seconds(s, (RtMessagesAlgorithm)algorithm, (double)bytes) <
-                seconds(s, (RtMessagesAlgorithm)best, (double)bytes))
-            best = algorithm;
-    return &rt_msg_algorithms[best];
+    IrCollProcesses p = processes_of(s);
+    int forced = s->comm->forced;
+    if (forced < 0)
+        return find(ir_coll_choose(&p, (double)bytes));
+    const MsgAlgorithm *asked = &rt_msg_algorithms[forced]; /* at any size */
+    return ir_coll_can(asked->by, &p) ? asked
+                                      : &rt_msg_algorithms[MESSAGES_EXCHANGE];
 }

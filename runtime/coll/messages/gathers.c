@@ -11,8 +11,7 @@
 #include "runtime/coll/messages/messages_impl.h"
 
 enum {
-    LITTLE = 32 << 10, /* bytes of all blocks */
-    BLOCK_STEPS = 64   /* steps of the rounds that bring blocks, from this on */
+    BLOCK_STEPS = 64 /* steps of the rounds that bring blocks, from this on */
 };
 
 static int
@@ -150,8 +149,10 @@ gather_blocks(MsgPiece *p, int k)
         set_places(s);
         copy_own_blocks(s);
     }
-    if (s->at[p->comm->size] <= LITTLE ? gather_little(p, k)
-                                       : send_to_all(p, k))
+    IrCollAlgorithm by = rt_msg_gather_algorithm(s->at[p->comm->size]);
+    if (k == 0)
+        s->calls[by]++;
+    if (by == IR_COLL_GATHER ? gather_little(p, k) : send_to_all(p, k))
         return true;
     place_all(s);
     return false;
@@ -171,4 +172,4 @@ begin_round(MsgPiece *p)
     return gather_blocks(p, k - s->sized);
 }
 
-const MsgAlgorithm rt_msg_gathering = {"all_gather", NULL, begin_round};
+const MsgAlgorithm rt_msg_gathering = {IR_COLL_GATHER, begin_round};

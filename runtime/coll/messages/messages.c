@@ -117,11 +117,18 @@ messages_chosen(MsgInstance *s, int64_t *bytes)
     *bytes = 0;
     if (s->gathers) {
         *bytes = (int64_t)s->most;
-        return rt_msg_gathering.name;
+        return ir_coll_names[rt_msg_gather_algorithm(s->most)];
     }
     for (int i = 0; i < s->num; i++)
         *bytes += s->operands[i].most * dtype_info[s->kernels[i].value].bytes;
-    return rt_msg_choose(s, (size_t)*bytes)->name;
+    return ir_coll_names[rt_msg_choose(s, (size_t)*bytes)->by];
+}
+
+/* The carrier counts a call before it ends. */
+static const int64_t *
+messages_calls(const MsgInstance *s)
+{
+    return s->calls;
 }
 
 /* ---- the end --------------------------------------------------------------
@@ -301,6 +308,7 @@ static const RtCollOps messages_ops = {
     .done = messages_done,
     .arrived = messages_arrived,
     .chosen = messages_chosen,
+    .calls = messages_calls,
     .abort = messages_abort,
 };
 
@@ -323,7 +331,7 @@ take_algorithm(int *out)
     const char *name = getenv("TFD_ALL_REDUCE");
     *out = -1;
     for (int i = 0; name && i < NUM_MESSAGES_ALGORITHMS; i++)
-        if (strcmp(rt_msg_algorithms[i].name, name) == 0)
+        if (strcmp(ir_coll_names[rt_msg_algorithms[i].by], name) == 0)
             *out = i;
     if (!name || *out >= 0)
         return OK;
@@ -345,6 +353,7 @@ rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
            config->size == rt_carrier_size(config->carrier) &&
            config->num_local * config->size == config->num_replicas);
     comm->coll = (RtColl){.ops = &messages_ops,
+                          .over = rt_carrier_link(config->carrier),
                           .num_replicas = config->num_replicas,
                           .num_devices = config->num_devices};
     comm->arena = a;

@@ -20,7 +20,6 @@ enum {
     MSG_NUM_SLOTS = 4,           /* pieces in flight */
     MSG_PIECE_BYTES = 512 << 10, /* of nodes, for each process */
     MSG_MOST_PIECE_BYTES = 4 << 20,
-    MSG_GATHER_BYTES = 64 << 10, /* the most that is ever gathered whole */
     MSG_ALIGN = 64
 };
 
@@ -31,14 +30,14 @@ typedef struct RtCollInstance MsgInstance;
 /* An algorithm of a piece: rounds of messages, between which a process
  * combines. */
 typedef struct MsgAlgorithm {
-    const char *name;
-    bool (*can)(const MsgInstance *s); /* NULL: always */
+    IrCollAlgorithm by;
     /* Begins the piece's next round; false: there is none. */
     bool (*begin_round)(MsgPiece *p);
 } MsgAlgorithm;
 
 extern const MsgAlgorithm rt_msg_algorithms[NUM_MESSAGES_ALGORITHMS];
-extern const MsgAlgorithm rt_msg_gathering; /* of an all_gather */
+extern const MsgAlgorithm rt_msg_gathering; /* of an all_gather, whose `by`
+                                               follows from the sizes */
 
 /* One replica's operands and results of an instance. */
 typedef struct MsgPart {
@@ -76,6 +75,8 @@ struct RtCollInstance {
     char *blocks;   /* in that order, too */
     size_t *at;     /* where those of each process begin, and the end */
     int sized;      /* rounds that brought the sizes */
+
+    int64_t calls[NUM_IR_COLL_ALGORITHMS]; /* by each */
 };
 
 /* A piece in flight, and its memory. */
@@ -134,6 +135,8 @@ void rt_msg_alloc(MsgComm *comm);
 
 /* ---- choose.c ------------------------------------------------------------ */
 
+/* Of an all_gather of so many bytes of all replicas. */
+IrCollAlgorithm rt_msg_gather_algorithm(size_t bytes);
 /* Of a call with so many bytes of a node. */
 const MsgAlgorithm *rt_msg_choose(const MsgInstance *s, size_t bytes);
 

@@ -11,27 +11,12 @@
 
 #include <assert.h>
 #include <string.h>
+#include "ir/analysis/collectives.h"
 
 enum { BLOCK = 1024 };
 
 /* ---- which ----------------------------------------------------------------
  */
-
-/* The largest node that begins at a replica and ends before `end`. */
-static int
-node_end(int at, int end, int num_replicas)
-{
-    int best = at + 1;
-    for (int size = 2; at % size == 0; size *= 2) {
-        int to = at + size < num_replicas ? at + size : num_replicas;
-        if (to > end)
-            break;
-        best = to;
-        if (to == num_replicas)
-            break;
-    }
-    return best;
-}
 
 /* Appends the pairs of the subtree of replicas lo .. hi; returns its value. */
 static int
@@ -93,7 +78,8 @@ divide(Arena *a, int num_replicas, int size, bool leaves)
         n->first[p] = n->num;
         for (int at = p * each; at < (p + 1) * each;) {
             n->begin[n->num++] = at;
-            at = leaves ? at + 1 : node_end(at, (p + 1) * each, num_replicas);
+            at = leaves ? at + 1
+                        : ir_coll_node_end(at, (p + 1) * each, num_replicas);
         }
     }
     n->first[size] = n->num;

@@ -76,7 +76,7 @@ steps_of_piece(const MsgInstance *s, const MsgAlgorithm *algorithm)
     if (bytes > MSG_MOST_PIECE_BYTES)
         bytes = MSG_MOST_PIECE_BYTES;
     if (algorithm == &rt_msg_algorithms[MESSAGES_GATHER])
-        bytes = MSG_GATHER_BYTES;
+        bytes = IR_COLL_GATHER_BYTES;
     return (int64_t)(bytes / (COLL_SLICE_STEP * widest(s)));
 }
 
@@ -96,6 +96,7 @@ begin_call(MsgInstance *s)
     }
     rt_layout_set(&s->layout, s->counts);
     s->algorithm = rt_msg_choose(s, s->layout.bytes[FORM_NODE]);
+    s->calls[s->algorithm->by]++;
     s->piece_steps = steps_of_piece(s, s->algorithm);
 }
 

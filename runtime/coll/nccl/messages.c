@@ -345,6 +345,17 @@ reduce_by_library(NcclWork *w)
     rt_nccl_end(r, works);
 }
 
+IrCollAlgorithm
+rt_nccl_algorithm(const NcclWork *w)
+{
+    RtCollAlgorithm asked = w->instance->config.algorithm;
+    RtCollShape shape = shape_of(w);
+    if (w->instance->gathers)
+        return IR_COLL_TWO_PHASE;
+    return asked == COLL_LIBRARY ? IR_COLL_LIBRARY
+                                 : rt_reduce_algorithm(asked, &shape, 0)->by;
+}
+
 void
 rt_nccl_reduce(NcclWork *w)
 {

@@ -137,12 +137,21 @@ work_of(const RtCollInstance *s, int replica, int *place)
     return &s->works[local / comm->each];
 }
 
+static void
+count_call(NcclWork *w)
+{
+    RtCollInstance *s = w->instance;
+    atomic_fetch_add(&w->call, 1);
+    if (w == s->works)
+        s->calls[rt_nccl_algorithm(w)]++;
+}
+
 /* Whether it was the last replica of the device. */
 static bool
 announce(NcclWork *w)
 {
     if (w->announced == 0)
-        atomic_fetch_add(&w->call, 1);
+        count_call(w);
     w->announced = (w->announced + 1) % w->instance->comm->each;
     return w->announced == 0;
 }
@@ -224,6 +233,12 @@ nccl_arrived(const RtCollInstance *s, int replica)
     return atomic_load(&s->works[local / comm->each].call) == most;
 }
 
+static const int64_t *
+nccl_calls(const RtCollInstance *s)
+{
+    return s->calls;
+}
+
 /* ---- opening and closing ------------------------------------------------- */
 
 static void
@@ -246,6 +261,7 @@ static const RtCollOps nccl_ops = {
     .all_gather_start = nccl_all_gather_start,
     .done = nccl_done,
     .arrived = nccl_arrived,
+    .calls = nccl_calls,
     .abort = rt_nccl_abort,
 };
 

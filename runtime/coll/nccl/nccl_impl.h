@@ -107,9 +107,12 @@ struct RtCollInstance {
     RtCollConfig config;
     int num;
     RtReduceOperand *operands;
-    NcclWork *works; /* for each device of this process */
+    NcclWork *works;                       /* for each device of this process */
+    int64_t calls[NUM_IR_COLL_ALGORITHMS]; /* of its first device */
 };
 
+/* Of an all_gather each rank sends its own blocks. */
+IrCollAlgorithm rt_nccl_algorithm(const NcclWork *w);
 /* What an all_reduce enqueues. */
 void rt_nccl_reduce(NcclWork *w);
 /* The sizes of all replicas' blocks; then the blocks, when the host knows the

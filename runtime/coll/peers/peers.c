@@ -430,6 +430,7 @@ static const RtCollOps peers_ops = {
     .all_gather_start = peers_all_gather_start,
     .done = peers_done,
     .arrived = rt_local_arrived,
+    .calls = rt_local_calls,
     .abort = rt_local_abort,
 };
 

@@ -93,7 +93,7 @@ staging(const RtLocalWork *w, int replica)
     size_t replicas = (size_t)s->comm->config.num_replicas;
     char *copies = s->beside + replicas * instance_of(s)->places_bytes;
     size_t at = w->call % 2 * replicas + (size_t)replica;
-    return copies + at * COLL_SMALL_BYTES;
+    return copies + at * IR_COLL_REPLICATED_BYTES;
 }
 
 static const void *
@@ -376,7 +376,7 @@ instance_new(RtLocalComm *comm, RtCollConfig config, int num,
 {
     size_t replicas = (size_t)comm->config.num_replicas;
     size_t each = on_lines((size_t)num * sizeof(ShmPart));
-    size_t staged = operands ? 2 * COLL_SMALL_BYTES : 0;
+    size_t staged = operands ? 2 * IR_COLL_REPLICATED_BYTES : 0;
     RtLocalNew make = {.config = config,
                        .num = num,
                        .operands = operands,
@@ -450,6 +450,7 @@ static const RtCollOps shm_ops = {
     .all_gather_start = shm_all_gather_start,
     .done = shm_done,
     .arrived = rt_local_arrived,
+    .calls = rt_local_calls,
     .abort = rt_local_abort,
 };
 

@@ -86,7 +86,7 @@ join(const RtExchange *x)
     if (!options.link)
         return NULL;
     must(rt_link_join(&link, x, &c));
-    RtLinkSpeed s = rt_carrier_topology(c).far;
+    IrLinkSpeed s = rt_carrier_topology(c).far;
     if (rank == 0)
         printf("P = %d over %s: a message takes %.1f us, and %.3f Gbit/s\n",
                size, options.link, s.latency * 1e6, s.rate * 8e-9);

@@ -160,7 +160,8 @@ static const OptionRow rows[NUM_OPTS] = {
                            .arg = "N",
                            .help = "with --restarts: go on with fewer "
                                    "processes, N at least, where not all of "
-                                   "them start"},
+                                   "them start, and ask for all at "
+                                   "checkpoints"},
     [OPT_RANK] = {.name = "rank",
                   .arg = "P",
                   .help = "this process's number in a job of several; else "
@@ -461,7 +462,9 @@ launch(Arena *a, const Options *o, const Plan *plan,
     RtLaunchConfig config = {.policy = *policy,
                              .argv = argv,
                              .resume_argv = resuming(a, o, argc, argv),
-                             .diagnose = options_value(o, OPT_DIAGNOSE, NULL)};
+                             .diagnose = options_value(o, OPT_DIAGNOSE, NULL),
+                             .checkpoint =
+                                 options_value(o, OPT_CHECKPOINT, NULL)};
     int64_t size = 1;
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));

@@ -303,6 +303,21 @@ rt_checkpoints_open(const char *folder, const RtOwner *owner,
     return status_note(st, "opening the folder of checkpoints");
 }
 
+int64_t
+rt_checkpoints_newest_step(const char *folder)
+{
+    Arena *a = arena_new(NULL, "listing checkpoints");
+    FileNames names = {0};
+    int64_t newest = 0;
+    status_free(file_list(a, folder, &names));
+    for (int i = 0; i < names.len; i++) {
+        int64_t step = step_of(names.data[i]);
+        newest = step > newest ? step : newest;
+    }
+    arena_release(a);
+    return newest;
+}
+
 Status
 rt_checkpoints_expect_none(const RtCheckpoints *c)
 {

@@ -67,6 +67,10 @@ Status rt_checkpoints_wait(RtCheckpoints *c) MUST_USE;
  * was made; -1: none.  Any thread. */
 int64_t rt_checkpoints_last(const RtCheckpoints *c);
 
+/* The same of a folder that another process has open, or that there is not: 0
+ * where there is none after a step. */
+int64_t rt_checkpoints_newest_step(const char *folder);
+
 /* Also waits.  NULL is allowed. */
 void rt_checkpoints_close(RtCheckpoints *c);
 

@@ -1,7 +1,8 @@
 /*
- * absent.c - a library for LD_PRELOAD: a rank that never starts
+ * absent.c - a library for LD_PRELOAD: a rank that does not start
  *
- * TEST_ABSENT="3 of 4" kills rank 3 of a job of 4 before its main.
+ * TEST_ABSENT="3 of 4" kills rank 3 of a job of 4 before its main;
+ * TEST_ABSENT_UNTIL=N only in attempts before number N.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,9 +15,12 @@ static void
 begin(void)
 {
     const char *absent = getenv("TEST_ABSENT"), *rank = getenv("TFD_RANK");
-    const char *size = getenv("TFD_SIZE");
+    const char *size = getenv("TFD_SIZE"), *attempt = getenv("TFD_ATTEMPT");
+    const char *until = getenv("TEST_ABSENT_UNTIL");
     char own[64];
     if (!absent || !rank || !size)
+        return;
+    if (until && attempt && atoi(attempt) >= atoi(until))
         return;
     snprintf(own, sizeof own, "%s of %s", rank, size);
     if (strcmp(own, absent) == 0)

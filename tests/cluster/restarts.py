@@ -50,10 +50,11 @@ def check(name, good, detail=''):
         print('# ' + line)
 
 
-def start(*options):
+def start(*options, env=None):
     return subprocess.Popen(
         [RUN, 'train.tfp', '--checksum', '--checkpoint', 'run', '--every', '100',
-         *options], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+         *options], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=env)
 
 
 def ranks(p):
@@ -162,18 +163,47 @@ def change_processes(right, last):
           (ends, at, out, err))
 
 
-def with_fewer(absent, right):
+def start_absent(absent, until):
+    """Rank 3 of 4 does not start in attempts before number `until`."""
     again()
-    environment = dict(os.environ, LD_PRELOAD=absent, TEST_ABSENT='3 of 4')
-    p = subprocess.run([RUN, 'train.tfp', '--checksum', '--checkpoint', 'run',
-                        '-n', '4', '--restarts', '3', '--min-processes', '1'],
-                       text=True, capture_output=True, timeout=60,
-                       env=environment)
-    check('where one process never starts the job goes on with two',
-          p.returncode == 0 and p.stdout.splitlines() == right and
-          'restart 1 of 3, with 4 processes: rank 3 ' in p.stderr and
-          'restart 2 of 3, with 2 processes: rank 3 ' in p.stderr,
-          (p.returncode, p.stdout, p.stderr))
+    return start('-n', '4', '--restarts', '3', '--min-processes', '1',
+                 env=dict(os.environ, LD_PRELOAD=absent, TEST_ABSENT='3 of 4',
+                          TEST_ABSENT_UNTIL=str(until)))
+
+
+def said(err):
+    """What follows each attempt, and the failures, of which each is said
+    once."""
+    nexts = re.findall(r'^tfd-run: (restart \d of \d, with \d|goes on with .*?)'
+                       r' process', err, re.M)
+    failures = re.findall(r'rank \d \([^)]*pid \d+\) is dead', err)
+    return nexts, len(failures) == len(set(failures))
+
+
+def without_one(absent, right):
+    p = start_absent(absent, 1000)
+    out, err = p.communicate(timeout=60)
+    nexts, once = said(err)
+    check('where one process never starts the job goes on with two, which ask '
+          'for it again and again, after 1, 2, 4 ... checkpoints',
+          p.returncode == 0 and out.splitlines()[-2:] == right[-2:] and once and
+          nexts[:4] == ['restart 1 of 3, with 4', 'restart 2 of 3, with 2',
+                        'goes on with 4', 'goes on with 2'] and
+          set(nexts[2:]) == {'goes on with 4', 'goes on with 2'} and
+          len(nexts) <= 14, (p.returncode, nexts, once, out, err))
+
+
+def with_replacement(absent, right, last):
+    p = start_absent(absent, 3)
+    signal_one(p, 4, signal.SIGKILL, random.randrange(last // 4, last * 3 // 4))
+    out, err = p.communicate(timeout=60)
+    nexts, once = said(err)
+    check('a process that comes back is taken in at the next checkpoint, and '
+          'lost again: the same bits',
+          p.returncode == 0 and out.splitlines()[-2:] == right[-2:] and once and
+          nexts == ['restart 1 of 3, with 4', 'restart 2 of 3, with 2',
+                    'goes on with 4', 'restart 3 of 3, with 4'],
+          (p.returncode, nexts, once, out, err))
 
 
 def main():
@@ -187,7 +217,8 @@ def main():
     interrupt_ranks(right, last)
     change_processes(right, last)
     if 'TFD_ABSENT' in os.environ:
-        with_fewer(os.environ['TFD_ABSENT'], right)
+        without_one(os.environ['TFD_ABSENT'], right)
+        with_replacement(os.environ['TFD_ABSENT'], right, last)
     print('1..%d' % count)
     sys.exit(failed > 0)
 

@@ -131,6 +131,35 @@ the_order_may_be_that_of_nccl(void **state)
                                     "2: run it on as many GPUs"));
 }
 
+/* What carries collectives between GPUs, and by which algorithm: a row of
+ * --stats ends with both. */
+static void
+statistics_name_the_transport(void **state)
+{
+    static const struct {
+        const char *options, *ends;
+    } rows[] = {
+        {"", "  peers two_phase\n"},
+        {"--cross-device-ops ring", "  peers ring\n"},
+        {"--cross-device-ops nccl", "  nccl  two_phase\n"},
+        {"--cross-device-ops nccl:allreduce", "  nccl  nccl_allreduce\n"},
+    };
+    Arena *a = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *plan =
+            plan_of(a, "small",
+                    arena_printf(a, "--devices cuda:0-1 %s", rows[i].options));
+        set_fakes("devices:2", "");
+        Ran ran = run_ok(a, "tfd-run %s --stats", plan);
+        const char *at = strstr(ran.err, " all_reduce ");
+        assert_non_null(at);
+        const char *end = strchr(at, '\n') + 1;
+        const char *row = arena_strndup(a, at, (size_t)(end - at));
+        if (!strstr(row, rows[i].ends))
+            fail_msg("\"%s\" does not end with \"%s\"", row, rows[i].ends);
+    }
+}
+
 /* ---- failures -------------------------------------------------------------
  */
 
@@ -260,6 +289,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_cpu),
         cmocka_unit_test(the_order_may_be_that_of_nccl),
+        cmocka_unit_test(statistics_name_the_transport),
         cmocka_unit_test(what_nccl_does_not_do_is_said),
         cmocka_unit_test(each_call_may_fail),
         cmocka_unit_test(what_fails_at_the_end_changes_nothing),

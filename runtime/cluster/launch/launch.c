@@ -5,7 +5,8 @@
  * their number before each line, on standard error.  Each process is in a group
  * of its own, so that a signal from the terminal comes once, from the parent.
  * A job that is started again has a new control server, key and name, so that
- * nothing of an earlier attempt can join it.
+ * nothing of an earlier attempt can join it.  The failure that it follows is
+ * printed with it, once.
  */
 #include "runtime/cluster/launch/launch.h"
 
@@ -25,6 +26,7 @@
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/launch/lines.h"
 #include "runtime/cluster/launch/restart.h"
@@ -56,6 +58,10 @@ typedef struct Launch {
     sigset_t old_mask, passed;
     double stopped; /* when that was seen; 0: not yet */
     bool killed;
+    Arena *said;               /* what the server's thread says: */
+    const char *error, *notes; /* of it; NULL: nothing has failed */
+    int64_t newest;            /* step of the checkpoint that was seen last */
+    int checkpoints;           /* that a smaller attempt has made */
 } Launch;
 
 bool
@@ -88,14 +94,17 @@ evict(void *data, int rank)
         kill(pid, SIGKILL);
 }
 
-/* The server's thread.  The first error is the reason of the next attempt. */
+/* The server's thread.  An error is printed when it is known what follows. */
 static void
 say(void *data, RtSay kind, const char *line, const char *lines)
 {
     Launch *l = data;
-    if (kind == RT_SAY_ERROR && !*l->attempt->reason)
-        snprintf(l->attempt->reason, sizeof l->attempt->reason, "%s", line);
-    rt_server_print(NULL, kind, line, lines);
+    if (kind != RT_SAY_ERROR || l->config->policy.restarts == 0) {
+        rt_server_print(NULL, kind, line, lines);
+        return;
+    }
+    l->error = arena_strdup(l->said, line);
+    l->notes = arena_strdup(l->said, lines);
 }
 
 static Status
@@ -294,6 +303,18 @@ stop_with_children(Launch *l)
     signal_all(l, SIGCONT);
 }
 
+/* Processes that stop already get no second interrupt, which would end them
+ * without a checkpoint. */
+static void
+pass_signal(Launch *l, int number)
+{
+    bool ends = number != SIGUSR2;
+    bool is_known = ends && l->attempt->stopped && !l->attempt->interrupted;
+    l->attempt->interrupted |= ends;
+    if (!is_known)
+        signal_all(l, number);
+}
+
 static void
 pass_signals(Launch *l)
 {
@@ -303,8 +324,7 @@ pass_signals(Launch *l)
             stop_with_children(l);
             continue;
         }
-        l->attempt->interrupted |= got.ssi_signo != SIGUSR2;
-        signal_all(l, (int)got.ssi_signo);
+        pass_signal(l, (int)got.ssi_signo);
     }
 }
 
@@ -349,6 +369,21 @@ look_at_stop(Launch *l)
     }
 }
 
+/* A smaller attempt stops after some checkpoints, to ask for replacements. */
+static void
+look_at_checkpoints(Launch *l)
+{
+    if (l->attempt->size == l->config->policy.size || l->attempt->stopped)
+        return;
+    int64_t newest = rt_checkpoints_newest_step(l->config->checkpoint);
+    l->checkpoints += newest > l->newest;
+    l->newest = newest;
+    if (!rt_attempt_asks(&l->config->policy, l->attempt, l->checkpoints))
+        return;
+    l->attempt->stopped = true;
+    signal_all(l, SIGTERM);
+}
+
 static void
 turn(Launch *l, struct pollfd *items)
 {
@@ -369,6 +404,7 @@ turn(Launch *l, struct pollfd *items)
             reap(l, c);
     }
     look_at_stop(l);
+    look_at_checkpoints(l);
 }
 
 static void
@@ -407,6 +443,10 @@ start_all(Launch *l)
 {
     l->stopped = 0;
     l->killed = false;
+    l->error = l->notes = NULL;
+    l->checkpoints = 0;
+    if (l->attempt->size < l->config->policy.size)
+        l->newest = rt_checkpoints_newest_step(l->config->checkpoint);
     l->children = NEW_ARRAY(l->arena, Child, (size_t)l->attempt->size);
     for (int i = 0; i < l->attempt->size; i++)
         l->children[i] = (Child){.rank = i, .pidfd = -1, .lines = {.fd = -1}};
@@ -472,27 +512,55 @@ wait_before(const Launch *l, const RtAttempt *next)
     return true;
 }
 
+/* Why the last one ended, for the next one's line. */
 static void
-tell_restart(const Launch *l, const RtAttempt *last, const RtAttempt *next)
+set_reason(const Launch *l, RtAttempt *last)
 {
-    char ended[64];
-    snprintf(ended, sizeof ended, "a process ended with status %d",
-             last->exit_status);
+    if (l->error)
+        snprintf(last->reason, sizeof last->reason, "%s", l->error);
+    else if (!*last->reason)
+        snprintf(last->reason, sizeof last->reason,
+                 "a process ended with status %d", last->exit_status);
+}
+
+static void
+tell_next(const Launch *l, const RtAttempt *last, const RtAttempt *next)
+{
+    const char *es = next->size > 1 ? "es" : "";
+    const char *notes = l->notes ? l->notes : "";
     fflush(stdout);
-    fprintf(stderr, "tfd-run: restart %d of %d, with %d process%s: %s\n",
-            next->number, l->config->policy.restarts, next->size,
-            next->size > 1 ? "es" : "", *last->reason ? last->reason : ended);
+    message_shown(last->reason);
+    message_shown(notes);
+    if (next->kind == RT_ATTEMPT_GROWS)
+        fprintf(stderr, "tfd-run: goes on with %d process%s instead of %d\n",
+                next->size, es, last->size);
+    else if (next->kind == RT_ATTEMPT_SHRINKS)
+        fprintf(stderr, "tfd-run: goes on with %d process%s again: %s\n%s",
+                next->size, es, last->reason, notes);
+    else
+        fprintf(stderr, "tfd-run: restart %d of %d, with %d process%s: %s\n%s",
+                next->restarts, l->config->policy.restarts, next->size, es,
+                last->reason, notes);
     fflush(stderr);
 }
 
 /* What could not be started may be possible later. */
-static Status
-forgive(Status st, RtAttempt *attempt)
+static void
+note_failure(RtAttempt *attempt, Status st)
 {
     attempt->exit_status = 3;
     snprintf(attempt->reason, sizeof attempt->reason, "%s", status_message(st));
-    status_free(st);
-    return OK;
+}
+
+/* The failure of the last attempt, unless st is. */
+static Status
+end_attempts(const Launch *l, const RtAttempt *last, Status st,
+             int *exit_status)
+{
+    if (l->error)
+        rt_server_print(NULL, RT_SAY_ERROR, l->error, l->notes);
+    *exit_status = last->exit_status;
+    return st;
 }
 
 static Status
@@ -503,20 +571,18 @@ run_attempts(Launch *l, int *exit_status)
     for (;; attempt = next) {
         l->attempt = &attempt;
         Status st = run_attempt(l);
-        if (st && attempt.number >= policy->restarts)
-            return st;
         if (st)
-            TRY(forgive(st, &attempt));
+            note_failure(&attempt, st);
         if (is_output_closed() || !rt_next_attempt(policy, &attempt, &next))
-            break;
-        tell_restart(l, &attempt, &next);
+            return end_attempts(l, &attempt, st, exit_status);
+        status_free(st);
+        set_reason(l, &attempt);
+        tell_next(l, &attempt, &next);
         if (!wait_before(l, &next)) {
-            attempt.exit_status = 130;
-            break;
+            *exit_status = 130;
+            return OK;
         }
     }
-    *exit_status = attempt.exit_status;
-    return OK;
 }
 
 static void
@@ -534,6 +600,7 @@ rt_launch(const RtLaunchConfig *config, int *exit_status)
     Arena *a = arena_new(NULL, "the launch");
     Launch *l = NEW(a, Launch);
     l->arena = a;
+    l->said = arena_new(a, "what the server says");
     l->config = config;
     l->signals = -1;
     sigprocmask(SIG_BLOCK, NULL, &l->old_mask);

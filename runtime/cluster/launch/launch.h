@@ -15,10 +15,11 @@
 
 typedef struct RtLaunchConfig {
     RtRestartPolicy policy;
-    double silence;       /* as RtJobOptions */
-    const char *diagnose; /* as RtJobOptions */
-    char **argv;          /* of this process, which its children get, too */
-    char **resume_argv;   /* what they get when the job is started again */
+    double silence;         /* as RtJobOptions */
+    const char *diagnose;   /* as RtJobOptions */
+    const char *checkpoint; /* the folder, where the policy has restarts */
+    char **argv;            /* of this process, which its children get, too */
+    char **resume_argv;     /* what they get when the job is started again */
 } RtLaunchConfig;
 
 /* Runs a job, again where its policy says so, and returns the exit status of

@@ -39,22 +39,68 @@ longer(double delay)
     return next < longest_delay ? next : longest_delay;
 }
 
-bool
-rt_next_attempt(const RtRestartPolicy *policy, const RtAttempt *last,
-                RtAttempt *next)
+/* A failure that counts. */
+static bool
+restart(const RtRestartPolicy *policy, const RtAttempt *last, RtAttempt *next)
 {
-    if (last->number >= policy->restarts || last->interrupted ||
-        !may_pass(last->exit_status))
+    if (last->restarts >= policy->restarts || !may_pass(last->exit_status))
         return false;
-    *next = (RtAttempt){.number = last->number + 1, .size = policy->size};
+    next->kind = RT_ATTEMPT_RESTART;
+    next->restarts = last->restarts + 1;
     if (last->joined)
         return true;
     next->size = last->size;
+    next->checkpoints = last->checkpoints;
     next->delay = longer(last->delay);
     next->join_failures = last->join_failures + 1;
     if (policy->min_processes && next->join_failures >= RT_JOIN_FAILURES) {
         next->size = fewer(policy, last->size);
         next->join_failures = 0;
+        next->checkpoints = 1;
     }
     return true;
+}
+
+/* It made its checkpoints, and stopped with another one. */
+static bool
+grow(const RtAttempt *last, RtAttempt *next)
+{
+    next->kind = RT_ATTEMPT_GROWS;
+    next->smaller = last->size;
+    next->checkpoints = last->checkpoints;
+    return true;
+}
+
+/* The replacements could not be had. */
+static bool
+shrink(const RtAttempt *last, RtAttempt *next)
+{
+    next->kind = RT_ATTEMPT_SHRINKS;
+    next->size = last->smaller;
+    next->checkpoints = 2 * last->checkpoints;
+    return true;
+}
+
+bool
+rt_next_attempt(const RtRestartPolicy *policy, const RtAttempt *last,
+                RtAttempt *next)
+{
+    *next = (RtAttempt){.number = last->number + 1,
+                        .restarts = last->restarts,
+                        .size = policy->size};
+    if (last->interrupted)
+        return false;
+    if (last->stopped && last->exit_status > 128)
+        return grow(last, next);
+    if (last->smaller && !last->joined && may_pass(last->exit_status))
+        return shrink(last, next);
+    return restart(policy, last, next);
+}
+
+bool
+rt_attempt_asks(const RtRestartPolicy *policy, const RtAttempt *attempt,
+                int checkpoints)
+{
+    return attempt->size < policy->size && !attempt->stopped &&
+           checkpoints >= attempt->checkpoints;
 }

@@ -5,8 +5,13 @@
  * --restarts allows.  Wrong input fails again, and an interrupt is wanted, so
  * those end it.  Processes that cannot be had are noticed by attempts that fail
  * before all have joined: after RT_JOIN_FAILURES of them in a row the next one
- * has fewer processes; the attempt after one that has trained asks for all of
- * them again.
+ * has fewer processes.
+ *
+ * An attempt with fewer processes asks for replacements: after its first
+ * checkpoint it stops, and the next one has all processes.  Where these do not
+ * all join, the smaller number goes on, until it has made twice as many
+ * checkpoints: so what asking costs stays a part of what is trained between.
+ * Neither is a failure that counts.
  */
 #ifndef TFD_RUNTIME_CLUSTER_LAUNCH_RESTART_H
 #define TFD_RUNTIME_CLUSTER_LAUNCH_RESTART_H
@@ -22,14 +27,29 @@ typedef struct RtRestartPolicy {
     int restarts;      /* at most */
 } RtRestartPolicy;
 
+/* Why an attempt follows the one before it. */
+typedef enum RtAttemptKind {
+    RT_ATTEMPT_FIRST,
+    RT_ATTEMPT_RESTART, /* that one failed */
+    RT_ATTEMPT_GROWS,   /* it had fewer processes, and stopped for this one */
+    RT_ATTEMPT_SHRINKS  /* it had more processes, not all of which joined */
+} RtAttemptKind;
+
 /* One attempt: how many processes it has, then how it ended. */
 typedef struct RtAttempt {
-    int number; /* restarts before it */
+    RtAttemptKind kind;
+    int number;   /* attempts before it */
+    int restarts; /* failures before it that count */
     int size;
     double delay;      /* seconds to wait before it */
     int join_failures; /* attempts in a row that never had all processes */
-    bool joined;       /* all processes had joined */
-    bool interrupted;  /* by a signal to the parent */
+    int smaller;     /* processes of the attempt that stopped for it; 0: none */
+    int checkpoints; /* after so many it stops, to ask for replacements; of one
+                        that has all processes, what the smaller one waits
+                        for if they do not join.  0: nothing was asked for */
+    bool joined;     /* all processes had joined */
+    bool interrupted; /* by a signal to the parent */
+    bool stopped;     /* after its checkpoints */
     int exit_status;
     char reason[1024]; /* a line without its end */
 } RtAttempt;
@@ -38,5 +58,8 @@ RtAttempt rt_first_attempt(const RtRestartPolicy *policy);
 /* Whether another attempt follows the last one; then *next is that. */
 bool rt_next_attempt(const RtRestartPolicy *policy, const RtAttempt *last,
                      RtAttempt *next);
+/* Whether an attempt that has made so many checkpoints stops. */
+bool rt_attempt_asks(const RtRestartPolicy *policy, const RtAttempt *attempt,
+                     int checkpoints);
 
 #endif

@@ -461,6 +461,7 @@ launch(Arena *a, const Options *o, const Plan *plan,
 {
     RtLaunchConfig config = {.policy = *policy,
                              .argv = argv,
+                             .has_messages = options_given(o, OPT_LINK),
                              .resume_argv = resuming(a, o, argc, argv),
                              .diagnose = options_value(o, OPT_DIAGNOSE, NULL),
                              .checkpoint =

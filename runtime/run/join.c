@@ -233,6 +233,7 @@ rt_join_job(RtRun *run)
     if (!o->job)
         return OK;
     RtJobConfig config = {.num_places = num_devices(run),
+                          .has_messages = o->link,
                           .timeout = run->timeout,
                           .interrupted = o->interrupted};
     list_sites(run);

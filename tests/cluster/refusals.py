@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""refusals.py TFDC TFD_RUN OLD_ZMQ ZMQ_WITHOUT_VERSION
+"""refusals.py TFDC TFD_RUN OLD_ZMQ ZMQ_WITHOUT_VERSION WITHOUT_SIGNALFD
 
 What processes of a job are told where it cannot begin or go on: by a libzmq
 that is not there or cannot be used, by the system, by the control server or
@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 
-TFDC, TFD_RUN, OLD, WITHOUT_VERSION = sys.argv[1:]
+TFDC, TFD_RUN, OLD, WITHOUT_VERSION, WITHOUT_SIGNALFD = sys.argv[1:]
 SECONDS = 30
-FEW_FILES = range(20, 32)
+NUM_FILES = (8, 16, 20, 36, 39, 46, 47, 64)  # some too few, for -n 8
 SOURCE = """\
 strategy multi_worker_mirrored(workers = 2, devices = "cpu:0")
 param steps: i64 = 1
@@ -43,10 +43,13 @@ class Case:
             f.write(os.urandom(32))
         subprocess.run([TFDC, f"{folder}/job.tfd", "-o", self.plan],
                        check=True)
+        self.eight = f"{folder}/eight.tfp"
+        subprocess.run([TFDC, f"{folder}/job.tfd", "--workers", "8", "-o",
+                        self.eight], check=True)
 
-    def start(self, *options, env=None, **more):
+    def start(self, *options, env=None, plan=None, **more):
         return subprocess.Popen(
-            [TFD_RUN, self.plan, "--threads", "1", *options],
+            [TFD_RUN, plan or self.plan, "--threads", "1", *options],
             env=dict(os.environ, **(env or {})), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
 
@@ -88,20 +91,51 @@ def a_library_without_a_function(case):
     return case.with_libzmq(WITHOUT_VERSION), "libzmq.so.5 has no zmq_version"
 
 
-def with_few_files(case, most):
-    def limit():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return case.said("-n", "8", preexec_fn=limit)
+def with_files(soft, hard):
+    """What a process is started with."""
+    return {"preexec_fn": lambda: resource.setrlimit(
+        resource.RLIMIT_NOFILE, (soft, hard))}
 
 
 def too_few_files(case):
-    """Each call in turn that needs a descriptor gets none."""
-    expected = "a job of several processes needs"
-    for most in FEW_FILES:
-        said = with_few_files(case, most)
-        if expected not in said:
+    """It is refused at once, in one line, or trains."""
+    statuses = []
+    for most in NUM_FILES:
+        p = case.start("-n", "8", plan=case.eight, **with_files(most, most))
+        said = p.communicate(timeout=SECONDS)[1]
+        statuses.append(p.returncode)
+        if p.returncode and (p.returncode != 3 or said.count("\n") != 1 or
+                             "needs 47 open files in a process, and the hard "
+                             f"limit here is {most}" not in said):
             break
-    return said, expected
+    return (f"{statuses} {said}", str([3] * 6 + [0] * 2))
+
+
+def the_soft_limit_is_raised(case):
+    p = case.start("-n", "8", plan=case.eight, **with_files(8, 64))
+    said = p.communicate(timeout=SECONDS)
+    return f"{p.returncode} {said}", "0 ('begun"
+
+
+def a_process_with_too_few_files(case):
+    """The control server's needs more than the others, and has none here."""
+    port = free_port()
+    one = case.member(1, port, "--timeout", "6")
+    said = case.member(0, port, **with_files(43, 43)).communicate(
+        timeout=SECONDS)[1]
+    end([one])
+    return said, "needs 44 open files in a process, and the hard limit here is 43"
+
+
+def a_process_over_a_link_with_too_few_files(case):
+    said = case.said("-n", "8", "--link", "zmq", plan=case.eight,
+                     **with_files(60, 60))
+    return said, "needs 61 open files in a process, and the hard limit here is 60"
+
+
+def a_system_without_signalfd(case):
+    return (case.said("-n", "2", env={"LD_PRELOAD": WITHOUT_SIGNALFD}),
+            "a job of several processes needs signalfd, which fails")
 
 
 def a_launcher_that_names_no_address(case):
@@ -178,6 +212,8 @@ def end(processes):
 
 CASES = [a_library_that_is_none, a_library_that_is_too_old,
          a_library_without_a_function, too_few_files,
+         the_soft_limit_is_raised, a_process_with_too_few_files,
+         a_process_over_a_link_with_too_few_files, a_system_without_signalfd,
          a_launcher_that_names_no_address, too_many_processes, nobody_listens,
          an_interrupt_while_joining, a_newcomer, another_link,
          a_server_that_is_stopped]

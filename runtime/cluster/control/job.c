@@ -12,6 +12,7 @@
 #include "ir/base/thread.h"
 #include "runtime/hal/system.h"
 #include "runtime/cluster/control/job_impl.h"
+#include "runtime/cluster/control/open_files.h"
 
 static bool is_silent; /* another process prints why joining failed */
 
@@ -116,10 +117,15 @@ open_bell(RtMember *m)
 }
 
 static Status
-start(RtMember *m)
+start(RtMember *m, const RtJobConfig *config)
 {
-    bool local = is_local(&m->options) &&
-                 (!m->options.listen || rt_zmq_is_loopback(m->options.listen));
+    const RtJobOptions *o = &m->options;
+    bool local = is_local(o) && (!o->listen || rt_zmq_is_loopback(o->listen));
+    RtFileUse use = {.size = o->size,
+                     .is_member = true,
+                     .has_server = o->listen,
+                     .has_messages = config->has_messages || !is_local(o)};
+    TRY(rt_provide_files(&use));
     TRY(rt_zmq_open(&m->zmq));
     TRY(rt_zmq_keys(m->zmq, m->options.key, &m->keys));
     TRY(open_bell(m));
@@ -233,7 +239,7 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     say_who(m, config);
     m->job.host = m->hello.host;
     if (!st)
-        st = start(m);
+        st = start(m, config);
     if (!st)
         st = wait_for_go(m, config);
     if (st) {

@@ -64,6 +64,7 @@ typedef struct RtJobConfig {
     const RtJobSite *sites;                  /* the same in all processes */
     int num_sites;
     int num_places; /* threads that report where they are: local devices */
+    bool has_messages; /* --link is given: they share no memory */
     double timeout; /* seconds that others wait for a process; 0: 300 */
     const atomic_bool *interrupted; /* set: stop joining; NULL: never */
 } RtJobConfig;

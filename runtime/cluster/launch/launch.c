@@ -27,6 +27,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/cluster/control/open_files.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/launch/lines.h"
 #include "runtime/cluster/launch/restart.h"
@@ -594,6 +595,17 @@ finish(Launch *l)
     arena_release(l->arena);
 }
 
+/* Of this process, and of those that it starts with the same limit. */
+static Status
+provide_files(const RtLaunchConfig *config)
+{
+    RtFileUse use = {.size = config->policy.size,
+                     .is_parent = true,
+                     .is_member = true,
+                     .has_messages = config->has_messages};
+    return rt_provide_files(&use);
+}
+
 Status
 rt_launch(const RtLaunchConfig *config, int *exit_status)
 {
@@ -604,7 +616,9 @@ rt_launch(const RtLaunchConfig *config, int *exit_status)
     l->config = config;
     l->signals = -1;
     sigprocmask(SIG_BLOCK, NULL, &l->old_mask);
-    Status st = find_program(l);
+    Status st = provide_files(config);
+    if (!st)
+        st = find_program(l);
     if (!st)
         st = take_signals(l);
     if (!st)

@@ -1,8 +1,8 @@
 /*
  * membership_impl.h - what the files of the membership share
  */
-#ifndef TFD_RUNTIME_CLUSTER_CONTROL_ROSTER_IMPL_H
-#define TFD_RUNTIME_CLUSTER_CONTROL_ROSTER_IMPL_H
+#ifndef TFD_RUNTIME_CLUSTER_CONTROL_MEMBERSHIP_IMPL_H
+#define TFD_RUNTIME_CLUSTER_CONTROL_MEMBERSHIP_IMPL_H
 
 #include "ir/base/str.h"
 #include "runtime/cluster/control/membership.h"
@@ -67,6 +67,17 @@ void rt_membership_send(RtMembership *r, const RtMemberState *member,
                         const RtFrame *f);
 void rt_membership_send_all(RtMembership *r, const RtFrame *f);
 
+/* To a process, whether it is a member or not. */
+void rt_membership_send_route(RtMembership *r, const RtRoute *to,
+                              const RtFrame *f);
+/* A frame of its type and number alone, to a process or to all members; why the
+ * job was stopped. */
+void rt_membership_send_simple(RtMembership *r, const RtRoute *to,
+                               RtFrameType type, uint64_t number);
+void rt_membership_send_simple_to_all(RtMembership *r, RtFrameType type);
+void rt_membership_send_end(RtMembership *r, const RtRoute *to,
+                            RtFrameType type);
+
 /* Stops all: one line, whole lines below it or "".  The server prints it,
  * unless a rank does (speaker >= 0). */
 void rt_membership_stop(RtMembership *r, int exit_status, int speaker,
@@ -84,6 +95,21 @@ void rt_membership_locate(RtMembership *r, RtMemberState *member,
 
 /* Seconds that others wait for a process. */
 double rt_membership_timeout(const RtMembership *r);
+
+/* membership_joining.c: a process says what it is, over connection fd; or that
+ * it speaks another protocol; or whom it reaches.  Every few seconds: who has
+ * not come. */
+void rt_membership_hello(RtMembership *r, const RtRoute *from, int fd,
+                         uint64_t nonce, const RtHello *h, double now);
+void rt_membership_refuse_protocol(RtMembership *r, const RtRoute *from,
+                                   int protocol);
+void rt_membership_linked(RtMembership *r, RtMemberState *member,
+                          const RtLinked *linked);
+void rt_membership_say_missing(RtMembership *r, double now);
+
+/* membership_exchanges.c: a member's part of the exchange of that number. */
+void rt_membership_exchange(RtMembership *r, int rank, uint64_t number,
+                            const RtExchangePart *exchange, double now);
 
 /* failure_detector.c: looks for processes that are dead, silent, not coming or
  * slow. */

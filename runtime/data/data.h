@@ -13,9 +13,9 @@
  * A process of a run has some neighbouring replicas (local ones; numbers of
  * replicas are those of the module everywhere), and its iterators open the
  * pipelines of each worker that has one of them: one process alone has those of
- * all workers, and several processes may each have the same worker's, from which
- * each takes its replicas' parts.  A step has data as long as any replica has
- * some, which only all processes together can tell: they exchange
+ * all workers, and several processes may each have the same worker's, from
+ * which each takes its replicas' parts.  A step has data as long as any replica
+ * has some, which only all processes together can tell: they exchange
  * rt_iter_local_rows and give each other's to rt_iter_set_rows.  States are
  * archived worker by worker, so a checkpoint is the same for any number of
  * processes.
@@ -78,6 +78,20 @@ typedef struct RtIter RtIter;
 Status rt_iter_new(const IrModule *m, const IrIter *iter,
                    const RtDataOptions *options, RtIter **out) MUST_USE;
 
+/* A file that a source reads, as it was when the iterator was made. */
+typedef struct RtDataFile {
+    Loc loc;          /* of the source */
+    const char *name; /* from the data folder; lasts as long as the iterator */
+    int64_t size;     /* on disk */
+} RtDataFile;
+
+typedef void RtTakeFile(void *data, const RtDataFile *f);
+
+/* The files of which every worker reads all or its part, in their order; none
+ * where workers have files of their own: with pipelines of their own, or
+ * sharding off. */
+void rt_iter_files(const RtIter *it, RtTakeFile *take, void *data);
+
 /* Starts pass `number` of the dataset from the beginning: reshuffling depends
  * on the number, and on nothing else that happened before. */
 Status rt_iter_open(RtIter *it, uint64_t number) MUST_USE;
@@ -97,22 +111,23 @@ Status rt_iter_has_next(RtIter *it, bool *out) MUST_USE;
 Status rt_iter_local_rows(RtIter *it, int64_t *rows) MUST_USE;
 
 /* Gives it the rows of every replica of the module in that step, -1 for one
- * without data, as the processes that have them know: once for each step, before
- * rt_iter_has_next and rt_iter_next.  A process alone need not. */
+ * without data, as the processes that have them know: once for each step,
+ * before rt_iter_has_next and rt_iter_next.  A process alone need not. */
 void rt_iter_set_rows(RtIter *it, const int64_t *rows);
 
 /* Moves to the next step's data: an error when there is none. */
 Status rt_iter_next(RtIter *it) MUST_USE;
 
 /* Of the current step: a component's bytes for a replica of a worker that is
- * open here (row-major, aligned to 64, valid until the next call of rt_iter_next
- * or rt_iter_open), the rows n of any replica, and of all replicas N. */
+ * open here (row-major, aligned to 64, valid until the next call of
+ * rt_iter_next or rt_iter_open), the rows n of any replica, and of all replicas
+ * N. */
 const void *rt_iter_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_rows(const RtIter *it, int replica);
 int64_t rt_iter_all_rows(const RtIter *it);
 
-/* Whether the step after the current one is there already, or, after a wait of a
- * second at most for a pipeline on a thread of its own, is now; its data stay
+/* Whether the step after the current one is there already, or, after a wait of
+ * a second at most for a pipeline on a thread of its own, is now; its data stay
  * where they are until the call of rt_iter_next after the next one, or of
  * rt_iter_open. */
 bool rt_iter_is_ahead(RtIter *it, bool waits);
@@ -134,8 +149,8 @@ typedef struct RtWorkerState {
  * here, a state that is written has others[worker], from a process where it is,
  * and one that is read is skipped; others may be NULL if none is needed.
  * One that reads must be new; if the state does not fit (rt_archive_end) it can
- * only be closed.  The current step is not in it.  An error is the machine's (no
- * thread), or that somebody asked to stop while a step was being made. */
+ * only be closed.  The current step is not in it.  An error is the machine's
+ * (no thread), or that somebody asked to stop while a step was being made. */
 Status rt_iter_archive(RtIter *it, RtArchive *ar,
                        const RtWorkerState *others) MUST_USE;
 

@@ -26,9 +26,12 @@ typedef struct Place {
     int64_t record, line, offset, size;
 } Place;
 
+typedef VEC(Path) Paths;
+
 typedef struct Files {
     const RtFileFormat *format;
-    VEC(Path) paths;
+    Paths paths;
+    Paths all;  /* of which these are, where workers divide them */
     int64_t at; /* the file that is open, or will be next */
     bool open;  /* `file` is */
     RtFile file;
@@ -314,6 +317,7 @@ rt_files_new(RtNode *n, const RtDataOptions *options)
     RtElement scratch = rt_element_new(n);
     for (int i = 0; i < s->paths.len; i++)
         TRY(check_file(n, i, &scratch, &room));
+    s->all = s->paths;
     if (options->file_bytes)
         *options->file_bytes += room;
     return OK;
@@ -346,8 +350,22 @@ rt_pipeline_shard_files(RtNode *last, int num, int index)
         if (last->other)
             rt_pipeline_shard_files(last->other, num, index);
     Files *s = last->state;
-    int kept = 0;
-    for (int64_t i = index; i < s->paths.len; i += num)
-        s->paths.data[kept++] = s->paths.data[i];
-    s->paths.len = kept;
+    s->paths = (Paths){0};
+    for (int64_t i = index; i < s->all.len; i += num)
+        VEC_PUSH(last->arena, s->paths, s->all.data[i]);
+}
+
+void
+rt_pipeline_files(const RtNode *last, RtTakeFile *take, void *data)
+{
+    for (; last->input; last = last->input)
+        if (last->other)
+            rt_pipeline_files(last->other, take, data);
+    if (last->ops != &files_ops)
+        return;
+    const Paths *all = &((const Files *)last->state)->all;
+    for (int i = 0; i < all->len; i++) {
+        const Path *p = &all->data[i];
+        take(data, &(RtDataFile){last->stage->loc, p->name, p->size});
+    }
 }

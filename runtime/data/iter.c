@@ -30,6 +30,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#include "ir/dataset/sharding.h"
 #include "ir/analysis/footprint.h"
 #include "ir/base/thread.h"
 #include "ir/ir.h"
@@ -781,6 +782,16 @@ rt_iter_new(const IrModule *m, const IrIter *iter, const RtDataOptions *options,
     }
     *out = it;
     return OK;
+}
+
+void
+rt_iter_files(const RtIter *it, RtTakeFile *take, void *data)
+{
+    bool own_files = it->module->num_workers > 1 &&
+                     (it->ir->whole ||
+                      ir_iter_shard_policy(it->module, it->ir) == SHARD_OFF);
+    if (!own_files)
+        rt_rebatch_files(it->workers[0].rebatch, take, data);
 }
 
 /* Changes both words, so that a thread about to sleep on one does not. */

@@ -70,6 +70,9 @@ void rt_node_archive(RtNode *n, RtArchive *ar);
 /* How many files each source before `last` reads at least; 0: one reads none.
  */
 int64_t rt_pipeline_num_files(const RtNode *last);
+/* The files of each source before `last`, all that it had before it was left
+ * some. */
+void rt_pipeline_files(const RtNode *last, RtTakeFile *take, void *data);
 /* Leaves every source its files index, index + num, ... (in the order of paths
  * and, within a wildcard, of names): before the first pass, and there must be
  * as many as num. */

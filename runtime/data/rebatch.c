@@ -175,6 +175,13 @@ shard(RtRebatch *d, const IrModule *m, const IrIter *iter)
                                                       : OK;
 }
 
+void
+rt_rebatch_files(const RtRebatch *d, RtTakeFile *take, void *data)
+{
+    for (int i = 0; i < d->num_inputs; i++)
+        rt_pipeline_files(d->inputs[i], take, data);
+}
+
 /* Whether every step must have an element for each replica: because their
  * shapes are equal, or they never end. */
 static bool

@@ -20,6 +20,9 @@ Status rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter,
                       int worker, const RtDataOptions *options,
                       RtRebatch **out) MUST_USE;
 
+/* As rt_pipeline_files, of all of its pipelines. */
+void rt_rebatch_files(const RtRebatch *d, RtTakeFile *take, void *data);
+
 /* Memory for one step. */
 RtStep rt_step_new(const RtRebatch *d);
 

@@ -13,6 +13,7 @@
 #include "runtime/hal/wait.h"
 #include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
+#include "runtime/ops/same_files.h"
 
 /* ---- functions of elements ---------------------------------------------- */
 
@@ -133,6 +134,16 @@ list_iterators(RtRun *run)
     }
 }
 
+/* Of several processes one may lack what others have. */
+static Status
+in_rank(const RtRun *run, Status st)
+{
+    if (!st || !run->job)
+        return st;
+    return status_note(st, "opening the datasets of rank %d (%s)", run->rank,
+                       run->job->host);
+}
+
 Status
 rt_open_iterators(RtRun *run)
 {
@@ -150,8 +161,10 @@ rt_open_iterators(RtRun *run)
         list_iterators(run);
     for (int i = 0; i < run->module->iters.len; i++) {
         RtIterBinding *it = &run->iterators[i];
-        TRY(rt_iter_new(run->module, it->ir, &options, &it->iter));
+        TRY(in_rank(run,
+                    rt_iter_new(run->module, it->ir, &options, &it->iter)));
     }
+    TRY(rt_check_same_files(run));
     return rt_prepare_agreement(run);
 }
 

@@ -20,6 +20,7 @@ import concurrent.futures
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -370,6 +371,8 @@ def without_folders(text):
         lambda m: m[1] + m[2] + (m[3] and "\n" + " " * len(m[3]) + m[4] or ""),
         text)
     text = re.sub(r"(?<![\w.])/(?:[^/\s\"':]+/)+", "", text)
+    text = re.sub(r"(rank \d+ \()%s(?=[,)])" % re.escape(socket.gethostname()),
+                  r"\1h", text)
     return re.sub(r"\.tmp-\d+-\d+", ".tmp-1-0", text)
 
 

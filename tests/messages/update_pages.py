@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """update_pages.py - writes the pages of docs/ that the build makes
 
-    update_pages.py DOCS PAGE... -- COMMAND...
+    update_pages.py DOCS PAGE... [-- COMMAND...]...
 
-Each page is copied into DOCS under its name; the command, which makes the page
-of messages, is told by TFD_BLESS=1 to write it.
+Each page is copied into DOCS under its name; the commands, suites that make
+a page each, are told by TFD_BLESS=1 to write it.
 """
 import os
 import shutil
@@ -22,12 +22,22 @@ def copy_page(docs, page):
           flush=True)
 
 
+def split_at(mark, items):
+    parts = [[]]
+    for item in items:
+        if item == mark:
+            parts.append([])
+        else:
+            parts[-1].append(item)
+    return parts
+
+
 def main(docs, *rest):
-    split = rest.index('--')
-    for page in rest[:split]:
+    pages, *commands = split_at('--', rest)
+    for page in pages:
         copy_page(docs, page)
-    return subprocess.run(rest[split + 1:],
-                          env={**os.environ, 'TFD_BLESS': '1'}).returncode
+    env = {**os.environ, 'TFD_BLESS': '1'}
+    return max(subprocess.run(c, env=env).returncode for c in commands)
 
 
 sys.exit(main(*sys.argv[1:]))

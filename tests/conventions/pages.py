@@ -8,6 +8,8 @@ form of the glossary, the passes of architecture.md, that the README of a folder
 has its sources, and that semantics.md has every rule of tensorflow.md and every
 case that it decides otherwise.  Sources begin with their own names.
 """
+import collections
+import functools
 import glob
 import os
 import re
@@ -36,12 +38,17 @@ def read(root, path):
         return f.read()
 
 
-def anchors(text):
-    """As GitHub makes them of headings."""
-    for line in FENCED.sub('', text).split('\n'):
+@functools.lru_cache(maxsize=None)
+def anchors(root, page):
+    """As GitHub makes them of headings: the second of a name ends in -1."""
+    found, seen = set(), collections.Counter()
+    for line in FENCED.sub('', read(root, page)).split('\n'):
         if line.startswith('#'):
             title = re.sub(r'`|\[|\]\([^)]*\)', '', line.lstrip('#').strip())
-            yield re.sub(r'[^\w\- ]', '', title.lower()).replace(' ', '-')
+            name = re.sub(r'[^\w\- ]', '', title.lower()).replace(' ', '-')
+            found.add('%s-%d' % (name, seen[name]) if seen[name] else name)
+            seen[name] += 1
+    return found
 
 
 def dead_links(root, pages):
@@ -54,7 +61,7 @@ def dead_links(root, pages):
                 if path else page
             if not os.path.exists(os.path.join(root, to)):
                 yield '%s: no file for %s' % (page, link)
-            elif anchor and anchor not in anchors(read(root, to)):
+            elif anchor and anchor not in anchors(root, to):
                 yield '%s: no heading for %s' % (page, link)
 
 

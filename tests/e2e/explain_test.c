@@ -465,8 +465,8 @@ choices_of_processes_are_explained(void **state)
 {
     Arena *a = *state;
     static const char *const says[] = {
-        "\n  shared memory      replicated to 512 bytes of a replica, then "
-        "two_phase\n",
+        ("\n  shared memory      replicated to 512 bytes of a replica, then "
+         "two_phase\n"),
         "\n       2 processes   gather to 65536 bytes, then doubling\n",
         "\n       4 processes   doubling to 2.00 K, then exchange\n",
     };

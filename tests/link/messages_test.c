@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/coll/algorithm/reduce.h"
-#include "runtime/coll/messages/messages.h"
+#include "runtime/coll/messages/messages_impl.h"
 #include "runtime/coll/transport.h"
 #include "runtime/link/carrier.h"
 #include "tests/link/memory.h"
@@ -416,6 +416,18 @@ reduce_once(Reduction *r, int algorithm)
     free_operands(r);
 }
 
+/* Each process says that it was a call by this algorithm. */
+static void
+check_calls(const Reduction *r, int algorithm)
+{
+    for (int p = 0; p < r->job->size; p++) {
+        const int64_t *calls = r->job->colls[p]->ops->calls(r->instances[p]);
+        for (int i = 0; i < NUM_IR_COLL_ALGORITHMS; i++)
+            assert_int_equal(calls[i],
+                             i == (int)rt_msg_algorithms[algorithm].by);
+    }
+}
+
 /* Of 2, 4 or 8 processes each, on up to 8 machines. */
 static void
 machines_combine_first(void **state)
@@ -460,6 +472,8 @@ busiest(int size, int count, int algorithm)
     r.operands[0] = (RtReduceOperand){DT_f32, -1, count};
     r.counts[0] = count;
     reduce_once(&r, algorithm);
+    if (algorithm < NUM_MESSAGES_ALGORITHMS)
+        check_calls(&r, algorithm);
     for (int p = 0; p < size; p++) {
         MemoryCount c = memory_net_count(job.net, p);
         most.messages = c.messages > most.messages ? c.messages : most.messages;

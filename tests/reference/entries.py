@@ -20,13 +20,8 @@ entries that do not say otherwise.
 import os
 import re
 
-LIBRARY = [('nn', 'Layers, activations and losses'),
-           ('optim', 'Optimizers, schedules, clipping, averages'),
-           ('metrics', 'Metrics'),
-           ('floats', 'Dtypes')]
-
 # Sections of builtins.def whose functions are not of tensors alone.
-NO_TENSORS = {'notation', 'about values', 'gradients and variables',
+NO_TENSORS = {'about values', 'gradients and variables',
               'datasets', 'the world'}
 
 FACTS = ('shape', 'dtype', 'grad')
@@ -258,9 +253,16 @@ def read_definition(lines, i, where, problems):
     return entry
 
 
-def read_library(root, name, title, problems):
+def modules(root):
+    """The names of the library's modules, in the order of the build."""
+    build = '\n'.join(read_lines(root, 'frontend', 'lib', 'meson.build'))
+    return re.findall(r"'(\w+)\.tfd'", build)
+
+
+def read_library(root, name, problems):
+    """A file of the library; its first line has the section's title."""
     lines = read_lines(root, 'frontend', 'lib', name + '.tfd')
-    section = Section('%s: `use %s`' % (title, name))
+    section = Section('%s (`use %s`)' % (lines[0].split(': ', 1)[1], name))
     header = 0
     while lines[header].startswith('#'):
         if lines[header].startswith('#:'):
@@ -312,8 +314,8 @@ def read(root):
     facts = operations(root)
     sections = read_builtins(root, problems)
     read_stages(root, sections, problems)
-    sections += [read_library(root, name, title, problems)
-                 for name, title in LIBRARY]
+    sections += [read_library(root, name, problems)
+                 for name in modules(root)]
     for section in sections:
         section.entries = [e for e in section.entries if not e.internal]
         for entry in section.entries:

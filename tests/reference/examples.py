@@ -27,19 +27,18 @@ class Program:
         self.text = ''
 
 
-def programs(sections):
+def programs(sections, modules):
     """One for each section and number of devices, which has examples."""
     found = {}
     for section in sections:
         for entry in section.entries:
             if entry.code:
                 devices = int(entry.tags.get('devices', 1))
-                title = section.title.split(':')[0]
-                name = '%s, devices: %d' % (title, devices)
+                name = '%s, devices: %d' % (section.title, devices)
                 program = found.setdefault(name, Program(name, devices))
                 program.entries.append(entry)
     for program in found.values():
-        compose(program)
+        compose(program, modules)
     return list(found.values())
 
 
@@ -67,8 +66,8 @@ def add(program, entry, lines):
         program.owners.append(entry)
 
 
-def compose(program):
-    add(program, None, ['use nn, optim, metrics, floats', ''])
+def compose(program, modules):
+    add(program, None, ['use ' + ', '.join(modules), ''])
     for entry in program.entries:
         add(program, entry, renamed(entry, parts(entry)[0]))
     add(program, None, ['main {'])

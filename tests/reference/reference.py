@@ -48,7 +48,7 @@ def write(path, text):
 def main(root, tfdc, tfd_run):
     path = os.path.join(root, 'docs', 'reference.md')
     sections, problems = entries.read(root)
-    programs = examples.programs(sections)
+    programs = examples.programs(sections, entries.modules(root))
     print('1..%d' % (len(programs) + 2))
     good = tap(1, 'each name has an entry', problems)
     for i, program in enumerate(programs):

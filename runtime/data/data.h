@@ -87,10 +87,12 @@ typedef struct RtDataFile {
 
 typedef void RtTakeFile(void *data, const RtDataFile *f);
 
-/* The files of which every worker reads all or its part, in their order; none
- * where workers have files of their own: with pipelines of their own, or
- * sharding off. */
-void rt_iter_files(const RtIter *it, RtTakeFile *take, void *data);
+/* Whether each worker has files of its own: pipelines of its own, or sharding
+ * off, where none relies on what others read. */
+bool rt_iter_has_own_files(const RtIter *it);
+/* The files from which a worker that is open here reads, in their order: all,
+ * also those that it leaves to others. */
+void rt_iter_files(const RtIter *it, int worker, RtTakeFile *take, void *data);
 
 /* Starts pass `number` of the dataset from the beginning: reshuffling depends
  * on the number, and on nothing else that happened before. */

@@ -784,14 +784,20 @@ rt_iter_new(const IrModule *m, const IrIter *iter, const RtDataOptions *options,
     return OK;
 }
 
-void
-rt_iter_files(const RtIter *it, RtTakeFile *take, void *data)
+bool
+rt_iter_has_own_files(const RtIter *it)
 {
-    bool own_files = it->module->num_workers > 1 &&
-                     (it->ir->whole ||
-                      ir_iter_shard_policy(it->module, it->ir) == SHARD_OFF);
-    if (!own_files)
-        rt_rebatch_files(it->workers[0].rebatch, take, data);
+    return it->module->num_workers > 1 &&
+           (it->ir->whole ||
+            ir_iter_shard_policy(it->module, it->ir) == SHARD_OFF);
+}
+
+void
+rt_iter_files(const RtIter *it, int worker, RtTakeFile *take, void *data)
+{
+    assert(rt_iter_has_worker(it, worker));
+    rt_rebatch_files(it->workers[worker - it->first_worker].rebatch, take,
+                     data);
 }
 
 /* Changes both words, so that a thread about to sleep on one does not. */

@@ -2,11 +2,14 @@
  * same_files.c - all processes of a job read the same files
  *
  * Workers divide a list of files, or of their elements, each by itself; where a
- * process has another list, elements are read twice or never.  So lists are
+ * process has another list, elements are read twice or never.  The same is true
+ * of processes that share a worker with files of its own.  So lists are
  * compared before the first element is read: names from the data folder, in
- * their order, and sizes.  Usually one hash of each process tells that all are
- * equal; else the first file that differs is found by hashes of ever shorter
- * parts of the lists, which every process finds in the same way.
+ * their order, and sizes.  List 0 has the files that all workers divide, and
+ * list w + 1 those of worker w alone, of the processes that have it.  Usually
+ * one hash of each list tells that all are equal; else the first file that
+ * differs is found by hashes of ever shorter parts, which every process finds
+ * in the same way.
  */
 #include "runtime/ops/same_files.h"
 
@@ -23,13 +26,20 @@ typedef VEC(RtDataFile) FileList;
 typedef struct Check {
     RtRun *run;
     Arena *arena;
-    FileList files; /* of this process */
+    int num_lists;
+    FileList *lists; /* of this process */
+    bool *has;       /* whether it has the list */
+
+    /* The list that differs: */
+    int list, first;  /* and the first rank that has it */
+    bool *takes_part; /* the ranks that do */
 } Check;
 
 /* ---- what processes tell each other -------------------------------------- */
 
+/* Of a list. */
 typedef struct Digest {
-    int64_t num_files;
+    int64_t num_files; /* -1: the process does not have it */
     char hash[HASH_LEN];
 } Digest;
 
@@ -40,20 +50,55 @@ typedef struct Entry {
     const char *name;
 } Entry;
 
+typedef struct Taker {
+    Check *check;
+    FileList *to;
+} Taker;
+
 static void
 take_file(void *data, const RtDataFile *f)
 {
-    Check *c = data;
-    VEC_PUSH(c->arena, c->files, *f);
+    Taker *t = data;
+    VEC_PUSH(t->check->arena, *t->to, *f);
 }
 
-/* Of the files begin .. end; the list may end earlier. */
 static void
-set_hash(const Check *c, int64_t begin, int64_t end, char *out)
+take_files(Check *c, const RtIter *it, int worker, int list)
 {
+    Taker t = {c, &c->lists[list]};
+    rt_iter_files(it, worker, take_file, &t);
+}
+
+static void
+make_lists(Check *c)
+{
+    const RtRun *run = c->run;
+    int num_workers = run->module->num_workers;
+    int own = run->first_local / (run->num_replicas / num_workers);
+    c->num_lists = 1 + num_workers;
+    c->lists = NEW_ARRAY(c->arena, FileList, (size_t)c->num_lists);
+    c->has = NEW_ARRAY(c->arena, bool, (size_t)c->num_lists);
+    c->has[0] = true;
+    for (int i = 0; i < run->module->iters.len; i++) {
+        const RtIter *it = run->iterators[i].iter;
+        if (!rt_iter_has_own_files(it))
+            take_files(c, it, own, 0);
+        for (int w = 0; rt_iter_has_own_files(it) && w < num_workers; w++)
+            if (rt_iter_has_worker(it, w)) {
+                c->has[1 + w] = true;
+                take_files(c, it, w, 1 + w);
+            }
+    }
+}
+
+/* Of files begin .. end of a list, which may end earlier. */
+static void
+set_hash(const Check *c, int list, int64_t begin, int64_t end, char *out)
+{
+    const FileList *files = &c->lists[list];
     Hash *h = hash_new(c->arena);
-    for (int64_t i = begin; i < end && i < c->files.len; i++) {
-        const RtDataFile *f = &c->files.data[i];
+    for (int64_t i = begin; i < end && i < files->len; i++) {
+        const RtDataFile *f = &files->data[i];
         hash_add(h, &f->loc, sizeof f->loc);
         hash_add(h, f->name, strlen(f->name) + 1);
         hash_add(h, &f->size, sizeof f->size);
@@ -68,33 +113,63 @@ exchange(const Check *c, const void *own, size_t bytes, RtBytes **all)
                              c->arena, all);
 }
 
-/* All are equal, or how many files the longest list has. */
-static Status
-compare_lists(const Check *c, bool *are_equal, int64_t *most)
+static Digest
+digest_in(const RtBytes *all, int rank, int list)
 {
-    Digest own = {.num_files = c->files.len};
-    RtBytes *all;
-    set_hash(c, 0, c->files.len, own.hash);
-    TRY(exchange(c, &own, sizeof own, &all));
-    *are_equal = true;
+    Digest d;
+    memcpy(&d, (const char *)all[rank].data + (size_t)list * sizeof d,
+           sizeof d);
+    return d;
+}
+
+/* Whether those that have it have another list than the first of them; *most:
+ * the files of the longest one. */
+static bool
+list_differs(Check *c, const RtBytes *all, int list, int64_t *most)
+{
+    bool differs = false;
+    Digest first = {.num_files = -1};
     *most = 0;
     for (int r = 0; r < c->run->size; r++) {
-        Digest d;
-        memcpy(&d, all[r].data, sizeof d);
-        *are_equal &= memcmp(&d, all[0].data, sizeof d) == 0;
+        Digest d = digest_in(all, r, list);
+        c->takes_part[r] = d.num_files >= 0;
+        if (first.num_files < 0) {
+            first = d;
+            c->first = r;
+        }
+        differs |= c->takes_part[r] && memcmp(&d, &first, sizeof d) != 0;
         *most = d.num_files > *most ? d.num_files : *most;
     }
+    return differs;
+}
+
+/* The first list that differs, or none. */
+static Status
+compare_lists(Check *c, bool *are_equal, int64_t *most)
+{
+    Digest *own = NEW_ARRAY(c->arena, Digest, (size_t)c->num_lists);
+    RtBytes *all;
+    for (int i = 0; i < c->num_lists; i++) {
+        own[i].num_files = c->has[i] ? c->lists[i].len : -1;
+        set_hash(c, i, 0, c->lists[i].len, own[i].hash);
+    }
+    TRY(exchange(c, own, (size_t)c->num_lists * sizeof *own, &all));
+    c->takes_part = NEW_ARRAY(c->arena, bool, (size_t)c->run->size);
+    c->list = 0;
+    while (c->list < c->num_lists && !list_differs(c, all, c->list, most))
+        c->list++;
+    *are_equal = c->list == c->num_lists;
     return OK;
 }
 
-/* Whether some process has another hash of the part than rank 0. */
 static bool
 part_differs(const Check *c, const RtBytes *all, int part)
 {
     size_t at = (size_t)part * HASH_LEN;
-    for (int r = 1; r < c->run->size; r++)
-        if (memcmp((const char *)all[r].data + at,
-                   (const char *)all[0].data + at, HASH_LEN) != 0)
+    for (int r = c->first + 1; r < c->run->size; r++)
+        if (c->takes_part[r] &&
+            memcmp((const char *)all[r].data + at,
+                   (const char *)all[c->first].data + at, HASH_LEN) != 0)
             return true;
     return false;
 }
@@ -108,8 +183,8 @@ narrow(const Check *c, int64_t *begin, int64_t *end)
     int parts = num < NUM_PARTS ? (int)num : NUM_PARTS;
     RtBytes *all;
     for (int i = 0; i < parts; i++)
-        set_hash(c, first + num * i / parts, first + num * (i + 1) / parts,
-                 hashes + i * HASH_LEN);
+        set_hash(c, c->list, first + num * i / parts,
+                 first + num * (i + 1) / parts, hashes + i * HASH_LEN);
     TRY(exchange(c, hashes, (size_t)parts * HASH_LEN, &all));
     int part = 0;
     while (part + 1 < parts && !part_differs(c, all, part))
@@ -122,8 +197,8 @@ narrow(const Check *c, int64_t *begin, int64_t *end)
 static Status
 exchange_entries(const Check *c, int64_t index, Entry *entries)
 {
-    bool is_here = index < c->files.len;
-    const RtDataFile *f = is_here ? &c->files.data[index] : NULL;
+    const FileList *files = &c->lists[c->list];
+    const RtDataFile *f = index < files->len ? &files->data[index] : NULL;
     const char *name = f ? f->name : "";
     size_t n = strlen(name) + 1;
     char *own = arena_alloc(c->arena, sizeof(Entry) + n);
@@ -175,12 +250,13 @@ show(const Check *c, Loc loc, Status st)
     return status_show(st, str_text(&lines));
 }
 
-/* Rank 0 and another one differ in file number `index`. */
+/* The first rank that has the list and another one differ in file number
+ * `index`. */
 static Status
 report(const Check *c, int64_t index, const Entry *entries, int other)
 {
-    const Entry *x = &entries[0], *y = &entries[other];
-    const char *first = rank_text(c, 0), *second = rank_text(c, other);
+    const Entry *x = &entries[c->first], *y = &entries[other];
+    const char *first = rank_text(c, c->first), *second = rank_text(c, other);
     const char *repair =
         MESSAGE("processes that divide a dataset read the same files: copy "
                 "them, or give --data a folder that all reach");
@@ -209,13 +285,23 @@ report(const Check *c, int64_t index, const Entry *entries, int other)
                            first, y->name, second, message_part(repair)));
 }
 
+static int
+other_rank(const Check *c, const Entry *entries)
+{
+    int other = c->first + 1;
+    while (
+        other + 1 < c->run->size &&
+        (!c->takes_part[other] || is_same(&entries[c->first], &entries[other])))
+        other++;
+    return other;
+}
+
 static Status
 check(Check *c)
 {
     bool are_equal;
-    int64_t begin = 0, end, other = 1;
-    for (int i = 0; i < c->run->module->iters.len; i++)
-        rt_iter_files(c->run->iterators[i].iter, take_file, c);
+    int64_t begin = 0, end;
+    make_lists(c);
     TRY(compare_lists(c, &are_equal, &end));
     if (are_equal)
         return OK;
@@ -223,9 +309,7 @@ check(Check *c)
         TRY(narrow(c, &begin, &end));
     Entry *entries = NEW_ARRAY(c->arena, Entry, (size_t)c->run->size);
     TRY(exchange_entries(c, begin, entries));
-    while (other + 1 < c->run->size && is_same(&entries[0], &entries[other]))
-        other++;
-    return report(c, begin, entries, (int)other);
+    return report(c, begin, entries, other_rank(c, entries));
 }
 
 Status

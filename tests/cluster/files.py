@@ -16,8 +16,8 @@ TFDC, RUN = map(os.path.abspath, sys.argv[1:3])
 FEW = sys.argv[3:] == ["--few"]
 SECONDS = 30
 PROGRAM = """\
-strategy multi_worker_mirrored(workers = 2, devices = "cpu:0")
-dataset train = SOURCE.batch(4)
+strategy multi_worker_mirrored(workers = 2, devices = "cpu:0-1")
+dataset train = SOURCE.batch(8)
 fn step(x) { return all_reduce(sum, sum(f32(x))) }
 main {
   print("begun")
@@ -106,7 +106,15 @@ def cases():
                 'job.tfd:2:17: "b.txt" has 64 bytes for rank 0 (HOST), and 72 for '
                 'rank 1 (HOST)', [two, longer], policy=policy)
     runs("another size where all read their own", [two, longer], policy="off")
+    runs("another size for the two processes of another worker",
+         [two, two, longer, longer], policy="off")
+    refused("another size for one of the two processes of a worker",
+            'job.tfd:2:17: "b.txt" has 64 bytes for rank 2 (HOST), and 72 for '
+            'rank 3 (HOST)', [longer, longer, two, longer], policy="off")
     three = dict(two, **{"c.txt": 8 * line})
+    refused("a file too many of the last process",
+            'job.tfd:2:17: "c.txt" is a file of rank 3 (HOST), and not of rank 0 '
+            '(HOST)', [two, two, two, three], policy="data")
     refused("a file too many", 'job.tfd:2:17: "c.txt" is a file of rank 1 (HOST), '
             'and not of rank 0 (HOST)', [two, three])
     refused("a file too few", 'job.tfd:2:17: "c.txt" is a file of rank 0 (HOST), '

@@ -18,6 +18,7 @@
 #include "ir/base/io/options.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/start.h"
+#include "runtime/hal/bounded.h"
 #include "runtime/hal/system.h"
 #include "runtime/run/list.h"
 #include "runtime/run/run.h"
@@ -469,6 +470,7 @@ launch(Arena *a, const Options *o, const Plan *plan,
     int64_t size = 1;
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
+    TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &config.timeout));
     config.policy.size = (int)size;
     if (options_given(o, OPT_PREFLIGHT)) /* to see the first failure */
         config.policy.restarts = 0;
@@ -552,6 +554,10 @@ main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0); /* the reader of a pipe is also waiting */
     Status st = run(a, argc, argv, &plan);
     int exit_status = report(plan, st);
+    if (rt_has_left_threads()) { /* which may still use anything */
+        fflush(stdout);
+        _Exit(exit_status);
+    }
     status_free(st);
     arena_release(a);
     return exit_status;

@@ -11,10 +11,12 @@
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/base/io/limit.h"
+#include "runtime/cluster/control/server.h"
 #include "runtime/cluster/group/shared.h"
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/exec/watchdog.h"
+#include "runtime/hal/bounded.h"
 #include "runtime/hal/wait.h"
 #include "runtime/link/join/join.h"
 
@@ -195,6 +197,53 @@ num_per_machine(const RtJob *job)
     return n;
 }
 
+typedef struct Joining {
+    const RtLinkOptions *options;
+    RtExchange exchange;
+    RtCarrier *carrier;
+    Status st;
+} Joining;
+
+static void
+join_it(void *data)
+{
+    Joining *j = data;
+    j->st = rt_link_join(j->options, &j->exchange, &j->carrier);
+}
+
+static bool
+is_interrupted(void *run)
+{
+    return rt_is_interrupted(run);
+}
+
+/* An MPI is called by the thread that has initialized it. */
+static bool
+may_be_left(const RtRun *run)
+{
+    const RtOptions *o = run->options;
+    return strcmp(rt_link_choose(o->link, o->mpi), "mpi") != 0;
+}
+
+static Status
+join_link(RtRun *run, const RtLinkOptions *options)
+{
+    RtBound bound = {run->timeout + options->timeout, is_interrupted, run};
+    Joining *j = NEW(run->arena, Joining);
+    *j = (Joining){.options = arena_copy(run->arena, options, sizeof *options),
+                   .exchange = run->exchange};
+    if (!may_be_left(run))
+        join_it(j);
+    else if (!rt_call_bounded(join_it, j, &bound))
+        return rt_not_returned(
+            arena_printf(run->arena, "rank %d", run->rank),
+            arena_printf(run->arena, "the library of --link %s",
+                         rt_link_choose(options->name, options->mpi)),
+            &bound);
+    run->carrier = j->carrier;
+    return j->st;
+}
+
 /* Of processes that share no memory: on several machines. */
 static Status
 open_link(RtRun *run)
@@ -207,7 +256,7 @@ open_link(RtRun *run)
                              .key = o->is_wire_plain ? NULL : o->job->key,
                              .per_machine = num_per_machine(run->job),
                              .timeout = JOINING};
-    TRY(rt_link_join(&options, &run->exchange, &run->carrier));
+    TRY(join_link(run, &options));
     run->group = rt_link_group_open(run->carrier, run->timeout);
     return OK;
 }
@@ -282,14 +331,25 @@ rt_locate_for_job(RtRun *run)
         rt_job_locate(run->job, locate, run);
 }
 
+static void
+close_carrier(void *carrier)
+{
+    rt_carrier_close(carrier);
+}
+
 /* After a failure nobody may answer. */
 void
 rt_close_link(RtRun *run, Status st)
 {
+    enum { CLOSING = 5 }; /* seconds */
     if (!run->carrier)
         return;
     if (st)
         rt_carrier_stop(run->carrier);
-    if (run->carrier != run->options->carrier)
+    if (run->carrier == run->options->carrier)
+        return;
+    if (may_be_left(run))
+        rt_close_bounded(close_carrier, run->carrier, CLOSING);
+    else
         rt_carrier_close(run->carrier);
 }

@@ -19,6 +19,7 @@
 #include "runtime/exec/output.h"
 #include "runtime/exec/params.h"
 #include "runtime/exec/run_state.h"
+#include "runtime/hal/bounded.h"
 #include "runtime/hal/wait.h"
 #include "runtime/hal/registry/driver.h"
 #include "runtime/ops/batch.h"
@@ -511,7 +512,8 @@ close_run(RtRun *run, Status st)
     rt_close_link(run, st);
     rt_close_comparison(run);
     rt_code_close(run->code);
-    arena_release(run->arena);
+    if (!rt_has_left_threads()) /* which may still use it */
+        arena_release(run->arena);
 }
 
 /* ---- running ----------------------------------------------------------- */

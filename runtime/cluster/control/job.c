@@ -3,6 +3,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -117,14 +118,14 @@ open_bell(RtMember *m)
 }
 
 static Status
-start(RtMember *m, const RtJobConfig *config)
+start(RtMember *m)
 {
     const RtJobOptions *o = &m->options;
     bool local = is_local(o) && (!o->listen || rt_zmq_is_loopback(o->listen));
     RtFileUse use = {.size = o->size,
                      .is_member = true,
                      .has_server = o->listen,
-                     .has_messages = config->has_messages || !is_local(o)};
+                     .has_messages = m->has_messages || !is_local(o)};
     TRY(rt_provide_files(&use));
     TRY(rt_zmq_open(&m->zmq));
     TRY(rt_zmq_keys(m->zmq, m->options.key, &m->keys));
@@ -151,9 +152,26 @@ status_of_stop(const RtMember *m)
 }
 
 static bool
-is_interrupted(const RtJobConfig *config)
+is_interrupted(void *member)
 {
-    return config->interrupted && atomic_load(config->interrupted);
+    const RtMember *m = member;
+    return m->interrupted && atomic_load(m->interrupted);
+}
+
+/* By main's thread: the member's is in a call that does not return. */
+static bool
+is_stuck(RtMember *m)
+{
+    return rt_is_stuck(&m->liveness, &m->bound);
+}
+
+static Status
+not_returned(const RtMember *m)
+{
+    char who[32];
+    const char *calls = atomic_load(&m->liveness.calls);
+    snprintf(who, sizeof who, "rank %d", m->job.rank);
+    return rt_not_returned(who, calls ? calls : "libzmq.so.5", &m->bound);
 }
 
 /* Until something changed, or for a tenth of a second. */
@@ -170,13 +188,18 @@ wait_a_little(RtMember *m)
 
 /* Bounded by the thread: it stops when nothing answers. */
 static Status
-wait_for_go(RtMember *m, const RtJobConfig *config)
+wait_for_go(RtMember *m)
 {
     Status st = OK;
+    bool stuck = false;
     pthread_mutex_lock(&m->lock);
-    while (m->phase < MEMBER_GOES && !is_interrupted(config))
+    while (m->phase < MEMBER_GOES && !is_interrupted(m) && !stuck) {
         wait_a_little(m);
-    if (m->phase < MEMBER_GOES) {
+        stuck = is_stuck(m);
+    }
+    if (m->phase < MEMBER_GOES && stuck) {
+        st = not_returned(m);
+    } else if (m->phase < MEMBER_GOES) {
         st = status_new(STATUS_STOPPED,
                         "interrupted before all processes had joined the job");
     } else if (m->phase != MEMBER_GOES) {
@@ -188,8 +211,20 @@ wait_for_go(RtMember *m, const RtJobConfig *config)
 }
 
 static void
-release(RtMember *m)
+wait_for_server(RtMember *m)
 {
+    int exit_status;
+    double end = rt_seconds() + m->last_words;
+    while (m->own_server && !rt_server_has_ended(m->own_server, &exit_status) &&
+           rt_seconds() < end)
+        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+}
+
+static void
+release(void *member)
+{
+    RtMember *m = member;
+    wait_for_server(m);
     if (m->has_thread) {
         pthread_mutex_lock(&m->lock);
         m->closing = true;
@@ -205,20 +240,42 @@ release(RtMember *m)
     rt_positions_close(&m->positions);
     if (m->bell >= 0)
         close(m->bell);
+    if (rt_has_left_threads())
+        return; /* one of them may be in an exchange */
     pthread_cond_destroy(&m->changed);
     pthread_mutex_destroy(&m->lock);
     arena_release(m->arena);
 }
 
-/* A server of this process first tells all others why. */
+/* A server of this process first tells all others why, for some seconds. */
 static void
-wait_for_server(RtMember *m, double seconds)
+leave(RtMember *m, double last_words)
 {
-    int exit_status;
-    double end = rt_seconds() + seconds;
-    while (m->own_server && !rt_server_has_ended(m->own_server, &exit_status) &&
-           rt_seconds() < end)
-        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+    enum { CLOSING = 5 };
+    m->last_words = m->own_server ? last_words : 0;
+    rt_close_bounded(release, m, m->last_words + CLOSING);
+}
+
+typedef struct Start {
+    RtMember *member;
+    Status st;
+} Start;
+
+static void
+make_start(void *start_of)
+{
+    Start *s = start_of;
+    s->st = start(s->member);
+}
+
+/* *left: libzmq has not returned, and everything belongs to it. */
+static Status
+start_bounded(RtMember *m, bool *left)
+{
+    Start *s = NEW(m->arena, Start);
+    s->member = m;
+    *left = !rt_call_bounded(make_start, s, &m->bound);
+    return *left ? not_returned(m) : s->st;
 }
 
 Status
@@ -231,6 +288,9 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     m->bell = m->server_rank = -1;
     m->timeout = config->timeout > 0 ? config->timeout : RT_JOB_TIMEOUT;
     m->silence = options->silence > 0 ? options->silence : RT_JOB_SILENCE;
+    m->interrupted = config->interrupted;
+    m->has_messages = config->has_messages;
+    m->bound = (RtBound){m->timeout, is_interrupted, m};
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
     m->job = (RtJob){.rank = options->rank, .size = options->size};
@@ -238,13 +298,14 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
         rt_positions_open(&m->positions, config->num_places, config->num_sites);
     say_who(m, config);
     m->job.host = m->hello.host;
+    bool left = false;
     if (!st)
-        st = start(m, config);
+        st = start_bounded(m, &left);
     if (!st)
-        st = wait_for_go(m, config);
+        st = wait_for_go(m);
     if (st) {
-        wait_for_server(m, 2);
-        release(m);
+        if (!left)
+            leave(m, 2);
         return st;
     }
     *out = &m->job;
@@ -252,6 +313,32 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
 }
 
 /* ---- exchanges ---------------------------------------------------------- */
+
+/* Others come at once, if they do, so an interrupt gives them a moment. */
+static Status
+wait_for_exchange(RtMember *m)
+{
+    const double moment = 0.3; /* seconds */
+    double interrupted = 0;
+    while (!m->exchange_done && !m->stopped && m->phase != MEMBER_DONE) {
+        wait_a_little(m);
+        if (interrupted == 0 && is_interrupted(m))
+            interrupted = rt_seconds();
+        if (is_stuck(m))
+            return not_returned(m);
+        if (interrupted > 0 && rt_seconds() - interrupted > moment &&
+            !m->exchange_done)
+            break;
+    }
+    if (m->exchange_done)
+        return OK;
+    if (m->stopped)
+        return status_of_stop(m);
+    return status_new(STATUS_STOPPED,
+                      "interrupted while rank %d waited for the exchange "
+                      "\"%s\" of all processes",
+                      m->job.rank, m->exchange.name);
+}
 
 Status
 rt_job_exchange(RtJob *job, const char *name, const void *own, size_t bytes,
@@ -266,12 +353,9 @@ rt_job_exchange(RtJob *job, const char *name, const void *own, size_t bytes,
     m->exchange_wanted = true;
     m->exchange_done = false;
     rt_member_ring(m);
-    while (!m->exchange_done && !m->stopped && m->phase != MEMBER_DONE)
-        pthread_cond_wait(&m->changed, &m->lock);
-    if (m->exchange_done)
+    st = wait_for_exchange(m);
+    if (!st)
         *all = m->exchange_all;
-    else
-        st = status_of_stop(m);
     m->exchange_wanted = false;
     m->exchange_arena = NULL;
     m->exchange_number++;
@@ -334,8 +418,10 @@ wait_for_bye(RtMember *m)
     until.tv_sec += 3;
     while (!m->has_bye && !has_lost_server(m)) {
         if (!m->stopped)
-            pthread_cond_wait(&m->changed, &m->lock);
+            wait_a_little(m);
         else if (pthread_cond_timedwait(&m->changed, &m->lock, &until))
+            return;
+        if (is_stuck(m))
             return;
     }
 }
@@ -361,7 +447,6 @@ rt_job_close(RtJob *job, Status st, int *exit_status)
         *exit_status = m->bye.exit_status;
     bool speaks = speaker == m->job.rank;
     pthread_mutex_unlock(&m->lock);
-    wait_for_server(m, 10);
-    release(m);
+    leave(m, 10);
     return speaks;
 }

@@ -63,9 +63,9 @@ typedef struct RtJobConfig {
     const char *identity[RT_NUM_IDENTITIES]; /* as text; NULL: none */
     const RtJobSite *sites;                  /* the same in all processes */
     int num_sites;
-    int num_places; /* threads that report where they are: local devices */
+    int num_places;    /* threads that report where they are: local devices */
     bool has_messages; /* --link is given: they share no memory */
-    double timeout; /* seconds that others wait for a process; 0: 300 */
+    double timeout;    /* seconds that others wait for a process; 0: 300 */
     const atomic_bool *interrupted; /* set: stop joining; NULL: never */
 } RtJobConfig;
 

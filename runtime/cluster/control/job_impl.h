@@ -41,6 +41,10 @@ typedef struct RtMember {
     RtJobOptions options;
     RtHello hello;
     double timeout, silence;
+    const atomic_bool *interrupted; /* as RtJobConfig */
+    bool has_messages;              /* as RtJobConfig */
+    RtBound bound;                  /* of calls of libzmq: main's */
+    RtLiveness liveness;            /* of the thread: main's */
     uint64_t nonce;
     RtPositions positions;
 
@@ -52,6 +56,7 @@ typedef struct RtMember {
     int num_connections;
     RtConnection *server; /* NULL: none has answered */
     RtServer *own_server; /* NULL: it is elsewhere */
+    double last_words;    /* seconds that it gets when all is closed */
     int server_rank;      /* whose process it is; -1: none is known */
     RtLinkTest *links;
     double began, looked, said, resolved, heard, heartbeat, tested;

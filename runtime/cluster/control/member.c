@@ -146,27 +146,33 @@ send_linked(RtMember *m)
     arena_release(a);
 }
 
-/* What main's thread asked for. */
+/* What main's thread asked for.  It must not wait for libzmq, which is called
+ * without the lock. */
 static void
 send_wanted(RtMember *m)
 {
     Arena *a = arena_new(NULL, "a frame");
+    RtFrame exchange = {0}, end = {0};
     pthread_mutex_lock(&m->lock);
-    if (m->exchange_wanted) {
-        RtFrame f = rt_frame_new(a, RT_FRAME_EXCHANGE, m->options.attempt,
-                                 m->exchange_number);
-        rt_frame_exchange(&f, &m->exchange);
-        send_frame(m, m->server->socket, &f);
+    bool exchanges = m->exchange_wanted, ends = m->end_wanted && !m->end_sent;
+    if (exchanges) {
+        exchange = rt_frame_new(a, RT_FRAME_EXCHANGE, m->options.attempt,
+                                m->exchange_number);
+        rt_frame_exchange(&exchange, &m->exchange);
         m->exchange_wanted = false;
     }
-    if (m->end_wanted && !m->end_sent) {
-        RtFrame f = rt_frame_new(a, RT_FRAME_END, m->options.attempt, 0);
-        rt_frame_end(&f, &m->end);
-        send_heartbeat(m);
-        send_frame(m, m->server->socket, &f);
+    if (ends) {
+        end = rt_frame_new(a, RT_FRAME_END, m->options.attempt, 0);
+        rt_frame_end(&end, &m->end);
         m->end_sent = true;
     }
     pthread_mutex_unlock(&m->lock);
+    if (exchanges)
+        send_frame(m, m->server->socket, &exchange);
+    if (ends) {
+        send_heartbeat(m);
+        send_frame(m, m->server->socket, &end);
+    }
     arena_release(a);
 }
 
@@ -232,7 +238,10 @@ resolve(RtMember *m, const char *address)
     size_t n = strlen(host);
     if (n > 2 && host[0] == '[' && host[n - 1] == ']')
         host = arena_strndup(a, host + 1, n - 2);
-    if (colon && getaddrinfo(host, colon + 1, &hints, &list) == 0) {
+    atomic_store(&m->liveness.calls, "the resolver of host names");
+    bool found = colon && getaddrinfo(host, colon + 1, &hints, &list) == 0;
+    atomic_store(&m->liveness.calls, NULL);
+    if (found) {
         for (struct addrinfo *at = list; at; at = at->ai_next) {
             char number[NI_MAXHOST];
             if (getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof number,
@@ -655,6 +664,7 @@ rt_member_run(void *data)
     zmq_pollitem_t items[MOST_ITEMS];
     m->began = m->looked = m->said = rt_seconds();
     while (!is_closing(m)) {
+        rt_turn_begins(&m->liveness);
         turn(m, rt_seconds());
         m->zmq->zmq_poll(items, list_items(m, items), TURN_MS);
     }

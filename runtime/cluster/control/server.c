@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
@@ -35,6 +36,8 @@ struct RtServer {
     pthread_mutex_t lock; /* of all below */
     RtMembership *membership;
     bool closing, told;
+    RtLiveness liveness;  /* of the thread */
+    atomic_bool is_stuck; /* it was found so */
 };
 
 /* ---- out ---------------------------------------------------------------- */
@@ -165,6 +168,7 @@ serve(void *data)
                               {s->monitor, 0, ZMQ_POLLIN, 0},
                               {s->zap, 0, ZMQ_POLLIN, 0}};
     for (bool closing = false; !closing;) {
+        rt_turn_begins(&s->liveness);
         s->zmq->zmq_poll(items, s->zap ? 4 : 3, TICK_MS);
         pthread_mutex_lock(&s->lock);
         turn(s);
@@ -295,7 +299,59 @@ rt_server_close(RtServer *s)
     arena_release(s->arena);
 }
 
+static void
+close_server(void *server)
+{
+    rt_server_close(server);
+}
+
+bool
+rt_close_bounded(void (*call)(void *data), void *data, double seconds)
+{
+    RtBound bound = {.seconds = seconds};
+    if (rt_call_bounded(call, data, &bound))
+        return true;
+    rt_server_print(NULL, RT_SAY_NOTE,
+                    message_part(MESSAGE(
+                        "the library that joins the processes does not return "
+                        "when it is closed: the process ends without it")),
+                    "");
+    return false;
+}
+
+void
+rt_server_leave(RtServer *s)
+{
+    enum { CLOSING = 5 }; /* seconds */
+    rt_close_bounded(close_server, s, CLOSING);
+}
+
 /* ---- from other threads ------------------------------------------------- */
+
+bool
+rt_server_is_stuck(RtServer *s)
+{
+    if (s->config.bound && rt_is_stuck(&s->liveness, s->config.bound))
+        atomic_store(&s->is_stuck, true);
+    return atomic_load(&s->is_stuck);
+}
+
+/* False: the thread has the lock, and is stuck. */
+static bool
+lock(RtServer *s)
+{
+    while (!atomic_load(&s->is_stuck)) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 100 * 1000 * 1000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_mutex_timedlock(&s->lock, &until) == 0)
+            return true;
+        rt_server_is_stuck(s);
+    }
+    return false;
+}
 
 int
 rt_server_port(const RtServer *s)
@@ -312,7 +368,8 @@ rt_server_fd(const RtServer *s)
 void
 rt_server_lost(RtServer *s, int rank, const char *how, int exit_status)
 {
-    pthread_mutex_lock(&s->lock);
+    if (!lock(s))
+        return;
     rt_membership_lost(s->membership, rank, how, exit_status, rt_seconds());
     pthread_mutex_unlock(&s->lock);
 }
@@ -320,7 +377,8 @@ rt_server_lost(RtServer *s, int rank, const char *how, int exit_status)
 bool
 rt_server_has_begun(RtServer *s)
 {
-    pthread_mutex_lock(&s->lock);
+    if (!lock(s))
+        return false;
     bool begun = rt_membership_has_begun(s->membership);
     pthread_mutex_unlock(&s->lock);
     return begun;
@@ -329,7 +387,8 @@ rt_server_has_begun(RtServer *s)
 bool
 rt_server_is_stopped(RtServer *s)
 {
-    pthread_mutex_lock(&s->lock);
+    if (!lock(s))
+        return false;
     bool stopped = rt_membership_is_stopped(s->membership);
     pthread_mutex_unlock(&s->lock);
     return stopped;
@@ -338,7 +397,9 @@ rt_server_is_stopped(RtServer *s)
 bool
 rt_server_has_ended(RtServer *s, int *exit_status)
 {
-    pthread_mutex_lock(&s->lock);
+    *exit_status = 3;
+    if (!lock(s))
+        return false;
     bool ended = rt_membership_has_ended(s->membership, exit_status);
     pthread_mutex_unlock(&s->lock);
     return ended;

@@ -8,6 +8,7 @@
 #define TFD_RUNTIME_CLUSTER_CONTROL_SERVER_H
 
 #include "runtime/cluster/control/membership.h"
+#include "runtime/hal/bounded.h"
 
 typedef struct RtServerConfig {
     const char *id; /* of the job */
@@ -21,6 +22,9 @@ typedef struct RtServerConfig {
     void *data;           /* of these, which are called by its thread: */
     void (*say)(void *data, RtSay say, const char *line, const char *lines);
     void (*evict)(void *data, int rank); /* as RtMembershipOut */
+    /* Of the calls below that look at the membership, for its thread; lasts as
+     * long as the server.  NULL: they wait for ever. */
+    const RtBound *bound;
 } RtServerConfig;
 
 typedef struct RtServer RtServer;
@@ -37,8 +41,16 @@ bool rt_server_has_begun(RtServer *s);
 bool rt_server_has_ended(RtServer *s, int *exit_status);
 /* Readable once the job is over. */
 int rt_server_fd(const RtServer *s);
+/* Whether its thread is in a call of libzmq that does not return within the
+ * bound; then the calls above change and know nothing. */
+bool rt_server_is_stuck(RtServer *s);
 /* Its last messages get a second to leave. */
 void rt_server_close(RtServer *s);
+
+/* Closes it, or, where libzmq does not return, says so and leaves it. */
+void rt_server_leave(RtServer *s);
+/* As rt_call_bounded, of what closes sockets at the end of a job. */
+bool rt_close_bounded(void (*call)(void *data), void *data, double seconds);
 
 /* What a server prints, as tfd-run does: the usual say.  data is not used. */
 void rt_server_print(void *data, RtSay say, const char *line,

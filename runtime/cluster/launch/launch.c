@@ -54,6 +54,7 @@ typedef struct Launch {
     char id[17];
     char path[4096]; /* of this program */
     RtServer *server;
+    RtBound bound; /* of its calls of libzmq */
     Child *children;
     int signals; /* a signalfd */
     sigset_t old_mask, passed;
@@ -108,21 +109,59 @@ say(void *data, RtSay kind, const char *line, const char *lines)
     l->notes = arena_strdup(l->said, lines);
 }
 
+static void pass_signals(Launch *l);
+
+static bool
+is_interrupted(void *data)
+{
+    Launch *l = data;
+    pass_signals(l);
+    return l->attempt->interrupted;
+}
+
+static Status
+not_returned(const Launch *l)
+{
+    return rt_not_returned("the control server", "libzmq.so.5", &l->bound);
+}
+
+typedef struct Opening {
+    RtServerConfig config;
+    RtServer *server;
+    Status st;
+} Opening;
+
+static void
+open_it(void *data)
+{
+    Opening *o = data;
+    o->st = rt_server_open(&o->config, &o->server);
+}
+
 static Status
 open_server(Launch *l)
 {
-    RtServerConfig config = {.id = l->id,
-                             .size = l->attempt->size,
-                             .attempt = (uint32_t)l->attempt->number,
-                             .rank = -1,
-                             .silence = l->config->silence,
-                             .diagnose = l->config->diagnose,
-                             .key = l->key,
-                             .address = "127.0.0.1:*",
-                             .data = l,
-                             .say = say,
-                             .evict = evict};
-    return rt_server_open(&config, &l->server);
+    double timeout = l->config->timeout;
+    Opening *o = NEW(l->arena, Opening);
+    l->bound =
+        (RtBound){timeout > 0 ? timeout : RT_JOB_TIMEOUT, is_interrupted, l};
+    o->config = (RtServerConfig){.id = l->id,
+                                 .size = l->attempt->size,
+                                 .attempt = (uint32_t)l->attempt->number,
+                                 .rank = -1,
+                                 .silence = l->config->silence,
+                                 .diagnose = l->config->diagnose,
+                                 .key = l->key,
+                                 .address = "127.0.0.1:*",
+                                 .data = l,
+                                 .say = say,
+                                 .evict = evict,
+                                 .bound = &l->bound};
+    if (!rt_call_bounded(open_it, o, &l->bound))
+        return not_returned(l);
+    if (!o->st)
+        l->server = o->server;
+    return o->st;
 }
 
 /* Signals that are passed on, and the terminal's stop. */
@@ -408,28 +447,47 @@ turn(Launch *l, struct pollfd *items)
     look_at_checkpoints(l);
 }
 
+/* Until all have ended; unless they end for sure, also until the server is
+ * stuck. */
 static void
-watch(Launch *l)
+watch(Launch *l, bool all_end)
 {
     size_t n = 2 * (size_t)l->attempt->size + 1;
     struct pollfd *items = NEW_ARRAY(l->arena, struct pollfd, n);
-    while (some_run(l))
+    while (some_run(l) && (all_end || !rt_server_is_stuck(l->server)))
         turn(l, items);
 }
 
 /* ---- the whole ---------------------------------------------------------- */
 
-/* All processes have ended; the server may need another moment to say why. */
-static int
-result_of(Launch *l)
+static bool
+knows_result(Launch *l)
 {
     int exit_status;
+    if (!rt_server_has_ended(l->server, &exit_status) &&
+        !rt_server_is_stopped(l->server))
+        return false;
+    l->attempt->exit_status = exit_status;
+    return true;
+}
+
+/* All processes have ended; the server may need another moment to say why. */
+static Status
+take_result(Launch *l)
+{
+    enum { ENDING = 5 }; /* seconds: nobody waits for it any more */
     struct pollfd over = {rt_server_fd(l->server), POLLIN, 0};
+    double end = rt_seconds() + 2 * ENDING;
+    if (l->bound.seconds > ENDING)
+        l->bound.seconds = ENDING;
     poll(&over, 1, 2000);
-    if (rt_server_has_ended(l->server, &exit_status) ||
-        rt_server_is_stopped(l->server))
-        return exit_status;
-    return 3;
+    l->attempt->exit_status = 3;
+    while (!knows_result(l) && rt_seconds() < end) {
+        if (rt_server_is_stuck(l->server))
+            return not_returned(l);
+        poll(NULL, 0, TURN_MS);
+    }
+    return OK;
 }
 
 static Status
@@ -465,11 +523,11 @@ end_attempt(Launch *l)
     if (!l->server)
         return;
     signal_all(l, SIGKILL);
-    watch(l);
+    watch(l, true);
     for (int i = 0; i < l->attempt->size; i++)
         rt_lines_close(&l->children[i].lines);
     l->attempt->joined = rt_server_has_begun(l->server);
-    rt_server_close(l->server);
+    rt_server_leave(l->server);
     l->server = NULL;
 }
 
@@ -479,8 +537,8 @@ run_attempt(Launch *l)
 {
     Status st = start_all(l);
     if (!st) {
-        watch(l);
-        l->attempt->exit_status = result_of(l);
+        watch(l, false);
+        st = some_run(l) ? not_returned(l) : take_result(l);
     }
     end_attempt(l);
     return st;
@@ -592,7 +650,8 @@ finish(Launch *l)
     if (l->signals >= 0)
         close(l->signals);
     sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
-    arena_release(l->arena);
+    if (!rt_has_left_threads()) /* which may still use it */
+        arena_release(l->arena);
 }
 
 /* Of this process, and of those that it starts with the same limit. */

@@ -19,6 +19,7 @@ typedef struct RtLaunchConfig {
     const char *diagnose;   /* as RtJobOptions */
     const char *checkpoint; /* the folder, where the policy has restarts */
     bool has_messages;      /* as RtJobConfig */
+    double timeout;         /* as RtJobConfig */
     char **argv;            /* of this process, which its children get, too */
     char **resume_argv;     /* what they get when the job is started again */
 } RtLaunchConfig;

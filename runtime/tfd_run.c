@@ -403,6 +403,7 @@ take_start(const Options *o, RtStartConfig *out)
                     .cluster_file = options_value(o, OPT_CLUSTER, NULL),
                     .task = options_value(o, OPT_TASK, NULL)},
         .key_file = options_value(o, OPT_KEY, NULL),
+        .mpi = options_value(o, OPT_MPI, NULL),
         .diagnose = options_value(o, OPT_DIAGNOSE, NULL),
         .dump = &dump_wanted};
     return options_float(o, OPT_SILENCE, 0.5, 1e6, &out->silence);

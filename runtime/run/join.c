@@ -252,8 +252,8 @@ open_link(RtRun *run)
     const RtOptions *o = run->options;
     RtLinkOptions options = {.name = o->link,
                              .mpi = o->mpi,
-                             .interface = o->job->key ? NULL : "127.0.0.1",
-                             .key = o->is_wire_plain ? NULL : o->job->key,
+                             .interface = run->job->key ? NULL : "127.0.0.1",
+                             .key = o->is_wire_plain ? NULL : run->job->key,
                              .per_machine = num_per_machine(run->job),
                              .timeout = JOINING};
     TRY(join_link(run, &options));

@@ -143,8 +143,8 @@ def need(program, package):
 
 
 def mpirun(job, command, **more):
-    env = dict(os.environ, TFD_CONTROL=ADDRESS, **more)
-    process = job.machines.start(1, command, env=env, text=True,
+    process = job.machines.start(1, command, text=True,
+                                 env=dict(os.environ, **more),
                                  stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)
     out, said = process.communicate(timeout=SECONDS)
@@ -157,22 +157,34 @@ def all_addresses():
     return ",".join(hosts.address(i + 1) for i in range(WORKERS))
 
 
-def open_mpi(job):
+def open_mpi(job, options=(), each=1, **more):
     need("mpirun.openmpi", "openmpi-bin")
+    hosts_and_slots = ",".join(f"{hosts.address(i + 1)}:{each}"
+                               for i in range(WORKERS))
     return mpirun(job, [
-        "mpirun.openmpi", "-n", str(WORKERS), "--host", all_addresses(),
-        "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", remote_shell(job),
-        "--mca", "btl_tcp_if_include", "eth0", "--mca",
-        "oob_tcp_if_include", "eth0", "-x", "TFD_CONTROL", *job.member()],
-        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        "mpirun.openmpi", "-n", str(each * WORKERS), "--host",
+        hosts_and_slots, "--mca", "plm", "rsh", "--mca", "plm_rsh_agent",
+        remote_shell(job), "--mca", "btl_tcp_if_include", "eth0", "--mca",
+        "oob_tcp_if_include", "eth0", "--mca", "mpi_yield_when_idle", "1",
+        *[word for name in more for word in ("-x", name)],
+        *job.tfd_run(*options)],
+        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
 
 
-def mpich(job):
+def mpich(job, options=(), each=1, **more):
     need("mpiexec.mpich", "mpich")
+    if is_sanitized(job):
+        raise Skip("MPICH crashes under AddressSanitizer")
     return mpirun(job, [
         "mpiexec.mpich", "-launcher", "ssh", "-launcher-exec",
-        remote_shell(job), "-hosts", all_addresses(), "-iface", "eth0", "-n",
-        str(WORKERS), *job.member()])
+        remote_shell(job), "-hosts", all_addresses(), "-ppn", str(each),
+        "-iface", "eth0", "-n", str(each * WORKERS), *job.tfd_run(*options)],
+        **more)
+
+
+def is_sanitized(job):
+    with open(f"{job.build}/tfd-run", "rb") as f:
+        return b"__asan_init" in f.read()
 
 
 def srun(job, mpi):
@@ -259,7 +271,14 @@ LAUNCHERS = {
     "--rank, --size and --join": by_hand,
     "two processes on each machine": two_on_each,
     "mpirun of Open MPI": open_mpi,
+    "mpirun of Open MPI with two processes on each machine":
+        lambda job: open_mpi(job, each=2),
+    "mpirun of Open MPI with TFD_CONTROL":
+        lambda job: open_mpi(job, options=["--key", job.key],
+                             TFD_CONTROL=ADDRESS),
     "mpiexec of MPICH": mpich,
+    "mpiexec of MPICH with two processes on each machine":
+        lambda job: mpich(job, each=2),
     "srun": lambda job: srun(job, "none"),
     "srun --mpi=pmi2": lambda job: srun(job, "pmi2"),
     "srun --mpi=pmix": lambda job: srun(job, "pmix"),

@@ -138,12 +138,6 @@ def a_system_without_signalfd(case):
             "a job of several processes needs signalfd, which fails")
 
 
-def a_launcher_that_names_no_address(case):
-    return (case.said(env={"OMPI_COMM_WORLD_RANK": "0",
-                           "OMPI_COMM_WORLD_SIZE": "2"}),
-            "and not where rank 0 listens")
-
-
 def too_many_processes(case):
     return (case.said("--resolve", "--limit", "processes=2",
                       env={"RANK": "0", "WORLD_SIZE": "3"}),
@@ -214,7 +208,7 @@ CASES = [a_library_that_is_none, a_library_that_is_too_old,
          a_library_without_a_function, too_few_files,
          the_soft_limit_is_raised, a_process_with_too_few_files,
          a_process_over_a_link_with_too_few_files, a_system_without_signalfd,
-         a_launcher_that_names_no_address, too_many_processes, nobody_listens,
+         too_many_processes, nobody_listens,
          an_interrupt_while_joining, a_newcomer, another_link,
          a_server_that_is_stopped]
 

@@ -218,12 +218,12 @@ test_it_says_where_from(void **state)
     text[fread(text, 1, sizeof text - 1, to)] = '\0';
     fclose(to);
     assert_string_equal(
-        text,
-        "started by      mpirun (Open MPI)  OMPI_COMM_WORLD_RANK=3\n"
-        "rank            3                  OMPI_COMM_WORLD_RANK=3\n"
-        "size            4                  OMPI_COMM_WORLD_SIZE=4\n"
-        "chief           no                 rank 0 is\n"
-        "control server  over MPI           rank 0 broadcasts where it is\n");
+        text, "started by      mpirun (Open MPI)  OMPI_COMM_WORLD_RANK=3\n"
+              "rank            3                  OMPI_COMM_WORLD_RANK=3\n"
+              "size            4                  OMPI_COMM_WORLD_SIZE=4\n"
+              "chief           no                 rank 0 is\n"
+              "control server  over MPI           rank 0 sends where it "
+              "listens, and a key\n");
 }
 
 /* ---- what is refused ----------------------------------------------------- */

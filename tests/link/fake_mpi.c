@@ -1,10 +1,14 @@
 /*
  * fake_mpi.c - an MPI with the numbers of MPICH, for tests of what is refused
  *
- * FAKE_MPI is the call that fails, or "threads": it gives no more than one.
+ * FAKE_MPI is the call that fails, or "threads": it gives no more than one;
+ * "size": another number of processes; "hang": MPI_Init_thread does not return;
+ * "interrupt": MPI_Test raises one.  No message ever arrives.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int MPI_Initialized(int *flag);
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
@@ -40,6 +44,8 @@ MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     (void)argc;
     (void)argv;
+    while (fails("hang"))
+        pause();
     *provided = fails("threads") ? 0 : required;
     return fails("MPI_Init_thread");
 }
@@ -98,6 +104,8 @@ MPI_Test(int *request, int *flag, void *status)
     (void)request;
     (void)status;
     *flag = 0;
+    if (fails("interrupt"))
+        raise(SIGTERM);
     return fails("MPI_Test");
 }
 

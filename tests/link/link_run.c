@@ -23,7 +23,7 @@
 #include "runtime/coll/messages/messages.h"
 #include "runtime/coll/transport.h"
 #include "runtime/link/join/join.h"
-#include "runtime/link/mpi/library.h"
+#include "runtime/cluster/mpi/library.h"
 
 enum { EACH = 3, MOST = 1 << 19, MOST_PROCESSES = 8 };
 
@@ -266,12 +266,13 @@ run_mpi(void)
 {
     const MpiLibrary *mpi;
     RtExchange x = {0, 0, exchange_ranks, NULL};
-    check(rt_mpi_library_open(NULL, &mpi));
+    check(rt_mpi_library_open(NULL, 0, &mpi));
     mpi->MPI_Comm_rank(mpi->world, &x.rank);
     mpi->MPI_Comm_size(mpi->world, &x.size);
     if (x.rank == 0)
         printf("# %s\n", mpi->family);
     be("mpi", NULL, &x);
+    rt_mpi_library_close(0);
     return 0;
 }
 

@@ -32,7 +32,7 @@ _Static_assert(sizeof(MPI_Comm) <= sizeof(void *), "a handle");
 #ifdef TABLE_OPEN_MPI
 #define MPI_SYMBOLS(id, name, world, byte, errors, ignore, serialized)         \
     SAME(id, MPI_THREAD_SERIALIZED, serialized);
-#include "runtime/link/mpi/mpi.def"
+#include "runtime/cluster/mpi/mpi.def"
 extern struct ompi_predefined_communicator_t ompi_mpi_comm_world;
 extern struct ompi_predefined_datatype_t ompi_mpi_byte;
 extern struct ompi_predefined_errhandler_t ompi_mpi_errors_return;
@@ -46,5 +46,5 @@ extern struct ompi_predefined_errhandler_t ompi_mpi_errors_return;
     SAME(id, !id##_ROW || MPI_BYTE == (byte), 1);                              \
     SAME(id, !id##_ROW || MPI_ERRORS_RETURN == (errors), 1);                   \
     SAME(id, !id##_ROW || MPI_THREAD_SERIALIZED == (serialized), 1);
-#include "runtime/link/mpi/mpi.def"
+#include "runtime/cluster/mpi/mpi.def"
 #endif

@@ -96,7 +96,7 @@ a_library_that_is_not_there_is_no_mpi(void **state)
     Status st = join("mpi", "/nowhere/libmpi.so");
     assert_int_equal(status_kind(st), STATUS_INPUT);
     assert_non_null(strstr(status_message(st),
-                           "cannot open an MPI library (--mpi PATH names one): "
+                           "cannot open the MPI library of --mpi: "
                            "/nowhere/libmpi.so"));
     status_free(st);
 }

@@ -106,6 +106,25 @@ open_server(RtMember *m)
     return OK;
 }
 
+/* Where no address is known, rank 0 tells it. */
+static Status
+meet(RtMember *m, const RtJobConfig *config)
+{
+    RtRendezvous *r = m->options.rendezvous;
+    Status st = r ? r->ops->meet(r, config, m->arena, &m->options) : OK;
+    m->job.key = m->options.key;
+    return st;
+}
+
+static Status
+announce(RtMember *m)
+{
+    RtRendezvous *r = m->options.rendezvous;
+    return r && m->own_server
+               ? r->ops->announce(r, rt_server_port(m->own_server))
+               : OK;
+}
+
 static Status
 open_bell(RtMember *m)
 {
@@ -125,7 +144,8 @@ start(RtMember *m)
     RtFileUse use = {.size = o->size,
                      .is_member = true,
                      .has_server = o->listen,
-                     .has_messages = m->has_messages || !is_local(o)};
+                     .has_messages = m->has_messages ||
+                                     !(o->rendezvous ? local : is_local(o))};
     TRY(rt_provide_files(&use));
     TRY(rt_zmq_open(&m->zmq));
     TRY(rt_zmq_keys(m->zmq, m->options.key, &m->keys));
@@ -300,7 +320,11 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     m->job.host = m->hello.host;
     bool left = false;
     if (!st)
+        st = meet(m, config);
+    if (!st)
         st = start_bounded(m, &left);
+    if (!st)
+        st = announce(m);
     if (!st)
         st = wait_for_go(m);
     if (st) {
@@ -447,6 +471,9 @@ rt_job_close(RtJob *job, Status st, int *exit_status)
         *exit_status = m->bye.exit_status;
     bool speaks = speaker == m->job.rank;
     pthread_mutex_unlock(&m->lock);
+    RtRendezvous *r = m->options.rendezvous;
     leave(m, 10);
+    if (r && *exit_status == 0)
+        r->ops->leave(r);
     return speaks;
 }

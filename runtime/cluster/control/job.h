@@ -24,9 +24,30 @@ enum {
     RT_JOB_SILENCE = 5
 };
 
+typedef struct RtJobConfig RtJobConfig;
+typedef struct RtJobOptions RtJobOptions;
+typedef struct RtRendezvous RtRendezvous;
+
+/* How processes that know no address find the control server, over something
+ * that joins them already (MPI).  Called by main's thread. */
+typedef struct RtRendezvousOps {
+    /* Sets, in a, where rank 0 listens, at any free port ("*:0"), or the
+     * addresses that the others connect to; and the key. */
+    Status (*meet)(RtRendezvous *r, const RtJobConfig *config, Arena *a,
+                   RtJobOptions *options);
+    /* Of rank 0, when it listens at this port: the others' meet returns. */
+    Status (*announce)(RtRendezvous *r, int port);
+    /* Of all, when the job has ended well. */
+    void (*leave)(RtRendezvous *r);
+} RtRendezvousOps;
+
+struct RtRendezvous {
+    const RtRendezvousOps *ops;
+};
+
 /* How this process finds its job: made from the environment and the command
  * line by the program (RtOptions.job). */
-typedef struct RtJobOptions {
+struct RtJobOptions {
     int rank, size;
     const char *id;   /* of the job; NULL: none */
     uint32_t attempt; /* restarts so far */
@@ -36,12 +57,14 @@ typedef struct RtJobOptions {
     /* Where this process, rank 0, listens as the control server ("*:17000",
      * "127.0.0.1:17000"); NULL: the server is elsewhere. */
     const char *listen;
+    /* Tells where the server listens, instead of addresses and listen; NULL. */
+    RtRendezvous *rendezvous;
     /* RT_JOB_KEY bytes that all have; NULL: loopback only. */
     const uint8_t *key;
     const char *diagnose; /* the folder for the last collectives; NULL: none */
     atomic_bool *dump;    /* set (SIGUSR2): write them now; may be NULL */
     double silence; /* seconds without a heartbeat that end the job; 0: 5 */
-} RtJobOptions;
+};
 
 /* What has to be equal in all processes (identity.def). */
 typedef enum RtIdentity {
@@ -59,7 +82,7 @@ typedef struct RtJobSite {
 } RtJobSite;
 
 /* What run.c knows.  Everything is copied. */
-typedef struct RtJobConfig {
+struct RtJobConfig {
     const char *identity[RT_NUM_IDENTITIES]; /* as text; NULL: none */
     const RtJobSite *sites;                  /* the same in all processes */
     int num_sites;
@@ -67,7 +90,7 @@ typedef struct RtJobConfig {
     bool has_messages; /* --link is given: they share no memory */
     double timeout;    /* seconds that others wait for a process; 0: 300 */
     const atomic_bool *interrupted; /* set: stop joining; NULL: never */
-} RtJobConfig;
+};
 
 /* What every process knows of each. */
 typedef struct RtJobPeer {
@@ -83,6 +106,7 @@ typedef struct RtJob {
     int local_rank, local_size;
     const char *host;
     const char *id;         /* of the job: a name for files and segments */
+    const uint8_t *key;     /* as of its options, or found; NULL: none */
     const RtJobPeer *peers; /* size of them, by rank */
 } RtJob;
 

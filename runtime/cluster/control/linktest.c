@@ -6,12 +6,10 @@
  * an interface that only some have, so gets a line that names the pair, instead
  * of a run that waits.
  */
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <string.h>
 #include "ir/base/str.h"
 #include "runtime/hal/system.h"
+#include "runtime/cluster/control/interfaces.h"
 #include "runtime/cluster/control/job_impl.h"
 
 static const double patience = 5; /* seconds for all pairs */
@@ -36,47 +34,6 @@ static const uint8_t question[8] = "tfd link";
 
 /* ---- listening ---------------------------------------------------------- */
 
-static bool
-is_useful(const struct ifaddrs *at)
-{
-    if (!at->ifa_addr || !(at->ifa_flags & IFF_UP))
-        return false;
-    if (at->ifa_addr->sa_family == AF_INET)
-        return true;
-    if (at->ifa_addr->sa_family != AF_INET6)
-        return false;
-    const struct sockaddr_in6 *six = (const void *)at->ifa_addr;
-    return !IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr);
-}
-
-static const char *
-address_text(Arena *a, const struct sockaddr *at, int port)
-{
-    char text[INET6_ADDRSTRLEN] = "";
-    if (at->sa_family == AF_INET) {
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)at)->sin_addr, text,
-                  sizeof text);
-        return arena_printf(a, "tcp://%s:%d", text, port);
-    }
-    inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)at)->sin6_addr, text,
-              sizeof text);
-    return arena_printf(a, "tcp://[%s]:%d", text, port);
-}
-
-static Status
-list_addresses(Arena *a, int port, RtAddresses *out)
-{
-    struct ifaddrs *list;
-    if (getifaddrs(&list))
-        return rt_system_error("getifaddrs");
-    out->text = NEW_ARRAY(a, const char *, RT_MOST_ADDRESSES);
-    for (struct ifaddrs *at = list; at; at = at->ifa_next)
-        if (is_useful(at) && out->num < RT_MOST_ADDRESSES)
-            out->text[out->num++] = address_text(a, at->ifa_addr, port);
-    freeifaddrs(list);
-    return OK;
-}
-
 /* Where IPv6 is switched off, only IPv4 can be bound. */
 static Status
 bind_all(RtMember *m, void *socket)
@@ -100,7 +57,7 @@ rt_link_test_open(RtMember *m, RtAddresses *addresses)
                              &t->server));
     TRY(bind_all(m, t->server));
     t->port = rt_zmq_port(m->zmq, t->server);
-    return list_addresses(m->arena, t->port, addresses);
+    return rt_list_addresses(m->arena, t->port, addresses);
 }
 
 /* ---- asking ------------------------------------------------------------- */

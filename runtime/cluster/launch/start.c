@@ -3,7 +3,7 @@
  *
  * Its numbers and the control server's addresses are the resolver's; the key
  * comes through a pipe of the launcher's, or from a file that nobody else can
- * read.
+ * read.  Where MPI's launcher says no address, both come from rank 0 over MPI.
  */
 #include "runtime/cluster/launch/start.h"
 
@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
+#include "runtime/cluster/mpi/rendezvous.h"
 
 /* ---- the key ------------------------------------------------------------ */
 
@@ -82,20 +83,12 @@ read_key(Arena *a, const char *path, const uint8_t **out)
 
 /* Rank 0 listens on the port of its address: on all interfaces with a key, for
  * the others' address of it may be another one than its own. */
-static Status
-choose_listen(Arena *a, const RtClusterSpec *spec, bool has_key,
-              const char **out)
+static const char *
+choose_listen(Arena *a, const RtClusterSpec *spec, bool has_key)
 {
-    const char *address = spec->num_addresses ? spec->addresses[0] : NULL;
-    const char *colon = address ? strrchr(address, ':') : NULL;
-    if (!colon)
-        return status_new(STATUS_INPUT,
-                          "%s says who the processes are, and not where rank 0 "
-                          "listens: give all of them --join HOST:PORT",
-                          rt_launcher_name(spec->launcher));
-    *out = has_key ? arena_printf(a, "*%s", colon)
+    const char *colon = strrchr(spec->addresses[0], ':');
+    return has_key ? arena_printf(a, "*%s", colon)
                    : arena_printf(a, "127.0.0.1%s", colon);
-    return OK;
 }
 
 /* A job of one is a process alone, unless a parent waits for it to join. */
@@ -134,8 +127,10 @@ rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
     if (launched)
         TRY(find_parent(a, job));
     TRY(read_key(a, config->key_file, &job->key));
-    if (spec->rank == 0 && !launched)
-        TRY(choose_listen(a, spec, job->key != NULL, &job->listen));
+    if (spec->over_mpi && !launched)
+        job->rendezvous = rt_mpi_rendezvous(a, job, config->mpi);
+    else if (spec->rank == 0 && !launched)
+        job->listen = choose_listen(a, spec, job->key != NULL);
     *out = job;
     return OK;
 }

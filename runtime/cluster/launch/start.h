@@ -10,6 +10,7 @@
 typedef struct RtStartConfig {
     RtResolveOptions resolve;
     const char *key_file; /* --key; NULL: the launcher's, or none */
+    const char *mpi;      /* --mpi, the library's path; NULL: the launcher's */
     const char *diagnose; /* --diagnose */
     double silence;       /* --silence; 0: as usual */
     atomic_bool *dump;    /* as RtJobOptions */

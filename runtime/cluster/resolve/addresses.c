@@ -4,7 +4,7 @@
  * It is beside rank 0, so every launcher that tells where rank 0 runs is
  * enough: TF_CONFIG's first address, torchrun's master, the first host of a
  * step of Slurm.  MPI launchers tell nothing, but MPI itself can: rank 0
- * broadcasts where it listens.
+ * sends where it listens (cluster/mpi/rendezvous).
  */
 #include "runtime/cluster/resolve/addresses.h"
 
@@ -135,7 +135,7 @@ over_mpi(RtAddressQuery *q)
     q->spec->over_mpi = true;
     VEC_PUSH(q->arena, q->spec->facts,
              ((RtFact){"control server", "over MPI",
-                       "rank 0 broadcasts where it is"}));
+                       "rank 0 sends where it listens, and a key"}));
     return OK;
 }
 

@@ -59,7 +59,7 @@ typedef struct RtClusterSpec {
      * is alone. */
     const char *const *addresses;
     int num_addresses;
-    bool over_mpi;        /* addresses and key are broadcast by MPI */
+    bool over_mpi;        /* rank 0 sends them, and a key, over MPI */
     const char *job;      /* the launcher's name of the job; NULL: none */
     int attempt;          /* how often the job was started again */
     const RtTasks *tasks; /* of TF_CONFIG, --cluster or SageMaker; or NULL */

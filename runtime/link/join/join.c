@@ -4,6 +4,7 @@
 #include "runtime/link/join/join.h"
 
 #include <string.h>
+#include "runtime/cluster/mpi/library.h"
 #include "runtime/link/mpi/mpi.h"
 #include "runtime/link/ucx/ucx.h"
 #include "runtime/link/zmq/zmq.h"

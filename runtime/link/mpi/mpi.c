@@ -9,7 +9,7 @@
 #include "runtime/link/mpi/mpi.h"
 
 #include <string.h>
-#include "runtime/link/mpi/library.h"
+#include "runtime/cluster/mpi/library.h"
 
 enum { SEGMENT = 1 << 30, MOST_FAMILY = 32, IDLE_TAG = RT_LINK_NUM_TAGS - 1 };
 
@@ -61,12 +61,8 @@ check_peer(const MpiLink *l, int peer, const RtLinkAddress *blob)
             peer, other.family, l->link.rank, l->address.family);
     if (other.size != l->link.size || other.rank < 0 ||
         other.rank >= l->link.size)
-        return status_new(
-            STATUS_INPUT,
-            "MPI says that rank %d is %d of %d, and the job has %d "
-            "processes: is its launcher that of another MPI than "
-            "%s?",
-            peer, other.rank, other.size, l->link.size, l->address.family);
+        return rt_mpi_other_numbers(l->mpi, peer, l->link.size, other.rank,
+                                    other.size);
     l->ranks[peer] = other.rank;
     return OK;
 }
@@ -191,7 +187,7 @@ mpi_close(RtLink *link, bool failed)
     if (!failed && !l->failed) {
         if (l->is_idling)
             end_idling(l);
-        l->mpi->MPI_Finalize();
+        rt_mpi_library_close(0);
     }
     arena_release(l->arena);
 }
@@ -213,7 +209,7 @@ Status
 rt_link_mpi_open(int rank, int size, const char *path, RtLink **out)
 {
     const MpiLibrary *mpi;
-    TRY(rt_mpi_library_open(path, &mpi));
+    TRY(rt_mpi_library_open(path, 0, &mpi));
     Arena *a = arena_new(NULL, "messages over MPI");
     MpiLink *l = NEW(a, MpiLink);
     l->link = (RtLink){&mpi_ops, rank, size, -1};

@@ -32,7 +32,7 @@ GRADIENTS = {'zero': '0', 'none': 'none: no loss may depend on it so'}
 # The beginnings of names elsewhere, and whose they are.
 ORIGINS = [
     ('NumPy', ('np.', 'scipy.', 'pandas.', 'sklearn.', 'builtins.',
-               'itertools.', 'MPI_', 'jax.')),
+               'itertools.', 'math.', 'list.', 'MPI_', 'jax.', 'optax.')),
     ('PyTorch', ('torch.', 'F.', 'torchvision.', 'torcheval.',
                  'torchmetrics.')),
     ('TensorFlow', ('tf.',)),
@@ -50,6 +50,7 @@ class Entry:
         self.key, self.signature, self.doc = key, signature, doc
         self.where = where  # file:line
         self.context = ''
+        self.operands = None  # of one that is just an operation
         self.methods = []
         self.details = []
         self.tags = {}
@@ -127,7 +128,7 @@ def operations(root):
         if line.startswith('OP('):
             cells = cells_of(line)
             facts[cells[0]] = {
-                'shape': shapes[cells[4]], 'dtype': dtypes[cells[5]],
+                'operands': int(cells[1]), 'shape': shapes[cells[4]], 'dtype': dtypes[cells[5]],
                 'grad': GRADIENTS.get(cells[10], 'yes')}
     return facts
 
@@ -147,6 +148,8 @@ def entry_of_row(row, where):
     entry = Entry(key, '%s(%s)' % (key, cells[1]), doc, where)
     if kind == 'OPERATION':
         entry.tags['op'] = cells[3]
+    if kind == 'OPERATION' and cells[2] == 'elementwise':
+        entry.operands = len(cells[1].split(','))
     if kind == 'BUILTIN':
         entry.context = CONTEXTS.get(cells[2], '')
     return entry
@@ -292,6 +295,10 @@ def lacks(section, entry, facts):
     op = entry.tags.get('op')
     if op and op not in facts:
         yield 'there is no operation "%s"' % op
+    elif entry.operands and entry.operands != facts[op]['operands']:
+        yield 'has %d parameters, and the operation "%s" %d operands: ' \
+            'write a BUILTIN row' % (entry.operands, op,
+                                     facts[op]['operands'])
     if not entry.doc:
         yield 'has no description'
     if not entry.code:

@@ -77,7 +77,23 @@ bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
 IrOp *fe_text_op(Lower *cx, IrOpKind kind, int n, IrValue *const *first,
                  const FeText *text, Loc loc);
 
-/* ---- means (builtins_reduce.c) ------------------------------------------ */
+/* ---- over axes (builtins_reduce.c) --------------------------------------- */
+
+/* The parameters "axis = none, keepdims = false". */
+typedef struct FeOver {
+    FeAxes axes;
+    bool keepdims;
+} FeOver;
+
+/* The first operand and the axes to reduce, of which axis is the parameter's
+ * number; NULL with a message. */
+IrValue *fe_arg_over(Lower *cx, const FeArgs *in, int axis, FeOver *out);
+/* Refuses to reduce over no elements; note is the repair, or NULL. */
+bool fe_check_some(Lower *cx, const IrValue *x, const FeAxes *axes,
+                   const char *name, const char *note, Loc loc);
+/* Asks for a cast of what is not of floats; what is x as written. */
+bool fe_check_floats(Lower *cx, const IrValue *x, const char *name,
+                     const char *what, Loc loc);
 
 /* The mean of x over axes; NULL axes: all.  what is x as written. */
 FeValue *fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,

@@ -428,6 +428,15 @@ fe_builtin_normal(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
+fe_builtin_randn(Lower *cx, const FeArgs *in)
+{
+    Draw d;
+    if (!draw_floats(cx, in, &(Params){0, 1, 2, 3}, &d))
+        return &fe_poison;
+    return finish(&d, normal(&d), NULL, NULL);
+}
+
+FeValue *
 fe_builtin_truncated_normal(Lower *cx, const FeArgs *in)
 {
     const double most = 0.954499; /* erf(2 / sqrt(2)) is a little more */

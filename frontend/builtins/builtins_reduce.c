@@ -14,15 +14,8 @@
 
 #include <string.h>
 
-/* The last parameters of all rows of builtins.def here. */
-typedef struct Over {
-    FeAxes axes;
-    bool keepdims;
-} Over;
-
-/* The operand and the axes to reduce; axis is the parameter's number. */
-static IrValue *
-read_over(Lower *cx, const FeArgs *in, int axis, Over *out)
+IrValue *
+fe_arg_over(Lower *cx, const FeArgs *in, int axis, FeOver *out)
 {
     IrValue *x = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
     out->keepdims = false;
@@ -35,8 +28,8 @@ read_over(Lower *cx, const FeArgs *in, int axis, Over *out)
 FeValue *
 fe_builtin_reduction(Lower *cx, const FeArgs *in)
 {
-    Over over;
-    IrValue *x = read_over(cx, in, 1, &over);
+    FeOver over;
+    IrValue *x = fe_arg_over(cx, in, 1, &over);
     if (!x)
         return &fe_poison;
     return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
@@ -56,10 +49,9 @@ may_be_zero(const Lower *cx, Dim d)
     return (ir_symbol_is_share(s) || s->of >= 0) && d.c == 0;
 }
 
-/* Refuses to reduce over no elements; note is the repair, or NULL. */
-static bool
-check_some(Lower *cx, const IrValue *x, const FeAxes *axes, const char *name,
-           const char *note, Loc loc)
+bool
+fe_check_some(Lower *cx, const IrValue *x, const FeAxes *axes, const char *name,
+              const char *note, Loc loc)
 {
     for (int i = 0; i < axes->len; i++) {
         Dim d = x->type.dims[axes->axes[i]];
@@ -89,24 +81,34 @@ count_of(const IrType *t, const FeAxes *axes, Dim *out)
     return true;
 }
 
+bool
+fe_check_floats(Lower *cx, const IrValue *x, const char *name, const char *what,
+                Loc loc)
+{
+    DType t = x->type.dtype;
+    if (!dtype_is_float(t))
+        fe_error_note(cx, loc,
+                      fe_format(cx, "cast it: %s(f32(%s))", name, what),
+                      "%s of %s asks for a cast", name,
+                      t == DT_bool ? "bool" : "integers");
+    return dtype_is_float(t);
+}
+
 FeValue *
 fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
         const char *what, Loc loc)
 {
     Dim count;
     const IrType *t = &x->type;
-    if (!dtype_is_float(t->dtype))
-        return fe_error_note(cx, loc,
-                             fe_format(cx, "cast it: mean(f32(%s))", what),
-                             "mean of %s asks for a cast",
-                             t->dtype == DT_bool ? "bool" : "integers");
+    if (!fe_check_floats(cx, x, "mean", what, loc))
+        return &fe_poison;
     const char *note =
         fe_format(cx,
                   t->locality == LOCAL_HOST
                       ? "write sum(%s) / f32(max(len(%s), 1))"
                       : "write sum(%s) / f32(BATCH) or global_mean(%s)",
                   what, what);
-    if (!check_some(cx, x, axes, "mean", note, loc))
+    if (!fe_check_some(cx, x, axes, "mean", note, loc))
         return &fe_poison;
     if (!count_of(t, axes, &count))
         return fe_error_note(cx, loc, "take the mean over one axis at a time",
@@ -120,8 +122,8 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
 FeValue *
 fe_builtin_mean(Lower *cx, const FeArgs *in)
 {
-    Over over;
-    IrValue *x = read_over(cx, in, 1, &over);
+    FeOver over;
+    IrValue *x = fe_arg_over(cx, in, 1, &over);
     if (!x)
         return &fe_poison;
     return fe_mean(cx, x, &over.axes, over.keepdims, fe_arg_text(cx, in, 0),
@@ -161,15 +163,15 @@ extremum_of_two(Lower *cx, const FeArgs *in)
 FeValue *
 fe_builtin_extremum(Lower *cx, const FeArgs *in)
 {
-    Over over;
+    FeOver over;
     if (fe_arg(in, 1))
         return extremum_of_two(cx, in);
-    IrValue *x = read_over(cx, in, 2, &over);
+    IrValue *x = fe_arg_over(cx, in, 2, &over);
     const char *note =
         fe_format(cx, "%s(concat([[least], %s])) is of one element or more",
                   in->name, fe_arg_text(cx, in, 0));
-    if (!x || !check_some(cx, x, &over.axes, in->name,
-                          x->type.rank == 1 ? note : NULL, in->loc))
+    if (!x || !fe_check_some(cx, x, &over.axes, in->name,
+                             x->type.rank == 1 ? note : NULL, in->loc))
         return &fe_poison;
     return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
                           over.keepdims, in->loc);
@@ -178,13 +180,13 @@ fe_builtin_extremum(Lower *cx, const FeArgs *in)
 FeValue *
 fe_builtin_argument(Lower *cx, const FeArgs *in)
 {
-    Over over;
-    IrValue *x = read_over(cx, in, 1, &over);
+    FeOver over;
+    IrValue *x = fe_arg_over(cx, in, 1, &over);
     if (x && !fe_arg(in, 1)) {
         x = fe_flatten(cx, x, in->loc);
         over.axes = (FeAxes){.len = 1};
     }
-    if (!x || !check_some(cx, x, &over.axes, in->name, NULL, in->loc))
+    if (!x || !fe_check_some(cx, x, &over.axes, in->name, NULL, in->loc))
         return &fe_poison;
     return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
                           over.keepdims, in->loc);

@@ -10,6 +10,7 @@
 #include "frontend/emit/shape_ops.h"
 #include "frontend/emit/slices.h"
 #include "frontend/lower/call.h"
+#include "ir/rules/build.h"
 #include "ir/type_text.h"
 
 #include <string.h>
@@ -167,6 +168,52 @@ fe_builtin_expand(Lower *cx, const FeArgs *in)
                                fe_arg_loc(in, 1), &axis))
         return &fe_poison;
     return expand(cx, x, axis, in->loc);
+}
+
+/* Whether x has one element along each of axes. */
+static bool
+check_squeezed(Lower *cx, const IrValue *x, const FeAxes *axes, Loc loc)
+{
+    for (int i = 0; i < axes->len; i++) {
+        if (ir_dim_equal(x->type.dims[axes->axes[i]], ir_dim_const(1)))
+            continue;
+        fe_error_note(cx, loc, "squeeze drops dimensions of 1 alone",
+                      "axis %lld of %s is not 1", (long long)axes->axes[i],
+                      fe_type_text(cx, &x->type));
+        return false;
+    }
+    return true;
+}
+
+/* x without axes, or without all that are 1 if that is NULL. */
+static FeValue *
+squeeze(Lower *cx, IrValue *x, const FeAxes *axes, Loc loc)
+{
+    Shape s = {0};
+    int next = 0;
+    for (int i = 0; i < x->type.rank; i++) {
+        bool named = axes && next < axes->len && axes->axes[next] == i;
+        bool is_one = ir_dim_equal(x->type.dims[i], ir_dim_const(1));
+        next += named;
+        if (axes ? !named : !is_one)
+            s.dims[s.rank++] = x->type.dims[i];
+    }
+    return fe_reshape(cx, x, s.rank, s.dims, loc);
+}
+
+FeValue *
+fe_builtin_squeeze(Lower *cx, const FeArgs *in)
+{
+    FeAxes axes;
+    IrValue *x = operand(cx, in, 0);
+    if (!x)
+        return &fe_poison;
+    if (!fe_arg(in, 1))
+        return squeeze(cx, x, NULL, in->loc);
+    if (!fe_arg_axes(cx, in, 1, x->type.rank, &axes) ||
+        !check_squeezed(cx, x, &axes, fe_arg_loc(in, 1)))
+        return &fe_poison;
+    return squeeze(cx, x, &axes, in->loc);
 }
 
 /* ---- order of axes and elements ----------------------------------------- */
@@ -386,42 +433,156 @@ fe_builtin_split(Lower *cx, const FeArgs *in)
     return fe_value_list(cx->arena, parts.len, parts.data);
 }
 
+static FeValue *
+refuse_count(Lower *cx, const FeArgs *in, int i, int rank)
+{
+    const char *plural = rank == 1 ? "" : "s";
+    return fe_error(cx, fe_arg_loc(in, i),
+                    "%s of a value of %d dimension%s takes %d number%s",
+                    in->name, rank, plural, rank, plural);
+}
+
+/* Whether parameter i has an item for each axis. */
+static bool
+check_count(Lower *cx, const FeArgs *in, int i, int rank)
+{
+    const FeValue *v = fe_arg(in, i);
+    int n = v->kind == FE_NEST ? v->nest.len : 1;
+    if (n != rank)
+        refuse_count(cx, in, i, rank);
+    return n == rank;
+}
+
 /* One integer for each axis of x. */
 static bool
 read_ints(Lower *cx, const FeArgs *in, int i, int rank, int64_t *out)
 {
     FeValue *v = fe_arg(in, i);
-    Loc loc = fe_arg_loc(in, i);
-    FeValue **items = v->kind == FE_NEST ? v->nest.items : &v;
-    int n = v->kind == FE_NEST ? v->nest.len : 1;
-    if (n != rank) {
-        fe_error(cx, loc, "%s of a value of %d dimension%s takes %d number%s",
-                 in->name, rank, rank == 1 ? "" : "s", rank,
-                 rank == 1 ? "" : "s");
+    FeValue *const *items = v->kind == FE_NEST ? v->nest.items : &v;
+    if (!check_count(cx, in, i, rank))
         return false;
-    }
-    for (int k = 0; k < n; k++)
-        if (!fe_require_int(cx, items[k], "this", loc, &out[k]))
+    for (int k = 0; k < rank; k++)
+        if (!fe_require_int(cx, items[k], "this", fe_arg_loc(in, i), &out[k]))
             return false;
     return true;
+}
+
+/* Where a slice begins along one axis. */
+typedef struct Start {
+    int64_t known;
+    IrValue *value; /* an i64 of run time, or NULL */
+} Start;
+
+static bool
+read_start(Lower *cx, FeValue *v, Loc loc, Start *out)
+{
+    IrType t;
+    *out = (Start){0};
+    bool runs = !fe_value_is_int(v, &out->known) && fe_type_of(cx, v, &t) &&
+                t.rank == 0 && dtype_is_int(t.dtype);
+    if (!runs)
+        return fe_require_int(cx, v, "where a slice begins", loc, &out->known);
+    if (!fe_check_can_emit(cx, loc))
+        return false;
+    IrValue *x = fe_operand(cx, v, loc);
+    if (x)
+        out->value = ir_build_cast(cx->block, x, DT_i64, loc);
+    return x != NULL;
+}
+
+/* Start and size of each axis of x. */
+static bool
+read_places(Lower *cx, const FeArgs *in, int rank, Start *starts, Shape *sizes)
+{
+    FeValue *v = fe_arg(in, 1);
+    FeValue *const *items = v->kind == FE_NEST ? v->nest.items : &v;
+    if (!check_count(cx, in, 1, rank) || !read_shape(cx, in, 2, sizes))
+        return false;
+    for (int i = 0; i < rank; i++)
+        if (!read_start(cx, items[i], fe_arg_loc(in, 1), &starts[i]))
+            return false;
+    return true;
+}
+
+/* The part of the axes whose start is known now, and all of the others. */
+static FeValue *
+slice_known(Lower *cx, IrValue *x, const Start *starts, const Shape *sizes,
+            Loc loc)
+{
+    int64_t start[IR_MAX_RANK], step[IR_MAX_RANK];
+    Dim dims[IR_MAX_RANK];
+    for (int i = 0; i < x->type.rank; i++) {
+        start[i] = starts[i].known;
+        dims[i] = starts[i].value ? x->type.dims[i] : sizes->dims[i];
+        step[i] = 1;
+    }
+    IrOp *op = fe_op(cx, OP_slice, 1, &x, loc);
+    ir_set_ints(op, A_start, start, x->type.rank);
+    ir_set_dims(op, A_dims, dims, x->type.rank);
+    ir_set_ints(op, A_step, step, x->type.rank);
+    return fe_emit(cx, op);
+}
+
+/* size elements along an axis from a start of run time on: they are taken by
+ * their indices, whose ends are checked with them. */
+static FeValue *
+slice_from(Lower *cx, IrValue *x, int64_t axis, IrValue *start, Dim size,
+           Loc loc)
+{
+    Shape s = {.rank = 1, .dims = {size}};
+    IrValue *numbers = fe_tensor(iota(cx, DT_i64, &s, 0, loc));
+    if (!numbers)
+        return &fe_poison;
+    IrValue *indices = ir_build2(cx->block, OP_add, numbers, start, loc);
+    return fe_take(cx, x, indices, axis, loc);
 }
 
 FeValue *
 fe_builtin_slice(Lower *cx, const FeArgs *in)
 {
-    int64_t start[IR_MAX_RANK], step[IR_MAX_RANK];
-    Shape s;
+    Start starts[IR_MAX_RANK];
+    Shape sizes;
     IrValue *x = operand(cx, in, 0);
-    if (!x || !read_ints(cx, in, 1, x->type.rank, start) ||
-        !read_shape(cx, in, 2, &s))
+    if (!x || !read_places(cx, in, x->type.rank, starts, &sizes))
         return &fe_poison;
-    for (int i = 0; i < x->type.rank; i++)
-        step[i] = 1;
-    IrOp *op = fe_op(cx, OP_slice, 1, &x, in->loc);
-    ir_set_ints(op, A_start, start, x->type.rank);
-    ir_set_dims(op, A_dims, s.dims, s.rank);
-    ir_set_ints(op, A_step, step, x->type.rank);
-    return fe_emit(cx, op);
+    if (sizes.rank != x->type.rank)
+        return refuse_count(cx, in, 2, x->type.rank);
+    int rank = x->type.rank;
+    FeValue *v = slice_known(cx, x, starts, &sizes, in->loc);
+    for (int i = 0; i < rank && !fe_is_poison(v); i++)
+        if (starts[i].value)
+            v = slice_from(cx, v->tensor, i, starts[i].value, sizes.dims[i],
+                           in->loc);
+    return v;
+}
+
+/* ---- pad ---------------------------------------------------------------- */
+
+/* NumPy's: (before, after) for each axis, one pair or one number for all. */
+static bool
+read_pairs(Lower *cx, const FeArgs *in, int rank, int64_t *low, int64_t *high)
+{
+    FeValue *v = fe_arg(in, 1);
+    Loc loc = fe_arg_loc(in, 1);
+    bool each = v->kind == FE_NEST && v->nest.len > 0 &&
+                v->nest.items[0]->kind == FE_NEST;
+    if (each && !check_count(cx, in, 1, rank))
+        return false;
+    for (int i = 0; i < rank; i++) {
+        FeValue *pair = each ? v->nest.items[i] : v;
+        bool is_pair = pair->kind == FE_NEST && pair->nest.len == 2;
+        if (pair->kind == FE_NEST && !is_pair) {
+            fe_error_note(cx, loc, "pad(x, ((2, 2), (0, 1))), pad(x, 2)",
+                          "pad without \"high\" takes a pair for each axis");
+            return false;
+        }
+        FeValue *before = is_pair ? pair->nest.items[0] : pair;
+        FeValue *after = is_pair ? pair->nest.items[1] : pair;
+        if (!fe_require_int(cx, before, "what to pad by", loc, &low[i]) ||
+            !fe_require_int(cx, after, "what to pad by", loc, &high[i]))
+            return false;
+    }
+    return true;
 }
 
 FeValue *
@@ -431,8 +592,11 @@ fe_builtin_pad(Lower *cx, const FeArgs *in)
     Dim dims[IR_MAX_RANK];
     IrValue *x = operand(cx, in, 0);
     int rank = x ? x->type.rank : 0;
-    if (!x || !read_ints(cx, in, 1, rank, low) ||
-        !read_ints(cx, in, 2, rank, high))
+    if (!x)
+        return &fe_poison;
+    if (fe_arg(in, 2) ? !read_ints(cx, in, 1, rank, low) ||
+                            !read_ints(cx, in, 2, rank, high)
+                      : !read_pairs(cx, in, rank, low, high))
         return &fe_poison;
     for (int i = 0; i < rank; i++) {
         bool fits =

@@ -1,0 +1,207 @@
+/*
+ * builtins_norm.c - roots of sums of squares: norm, std, hypot
+ *
+ * A square overflows long before its root would, so what is squared is divided
+ * by the largest magnitude first.  The gradient at 0, where the root has none,
+ * is 0.  f16 and bf16 are computed in f32.
+ */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+
+/* x in the dtype that its squares are added in. */
+static FeValue *
+wide(Lower *cx, IrValue *x, Loc loc)
+{
+    DType t = dtype_compute(x->type.dtype);
+    return fe_cast(cx, fe_value_tensor(cx->arena, x), t, loc);
+}
+
+static FeValue *
+square(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op2(cx, OP_mul, x, x, loc);
+}
+
+/* The square root; at 0 with the gradient of x, which there is a square's. */
+static FeValue *
+root(Lower *cx, FeValue *x, Loc loc)
+{
+    FeValue *zero = fe_value_float(cx->arena, 0);
+    FeValue *one = fe_value_float(cx->arena, 1);
+    FeValue *positive = fe_op2(cx, OP_gt, x, zero, loc);
+    FeValue *safe = fe_op3(cx, OP_where, positive, x, one, loc);
+    FeValue *y = fe_op1(cx, OP_sqrt, safe, loc);
+    return fe_op3(cx, OP_where, positive, y, x, loc);
+}
+
+/* What to divide by before squaring, a constant to the gradient; largest is the
+ * greatest magnitude, which is no divisor where it is 0, infinite or NaN. */
+static FeValue *
+scale_of(Lower *cx, FeValue *largest, Loc loc)
+{
+    FeValue *zero = fe_value_float(cx->arena, 0);
+    FeValue *one = fe_value_float(cx->arena, 1);
+    FeValue *positive = fe_op2(cx, OP_gt, largest, zero, loc);
+    FeValue *finite = fe_op1(cx, OP_isfinite, largest, loc);
+    FeValue *divides = fe_op2(cx, OP_and, positive, finite, loc);
+    FeValue *scale = fe_op3(cx, OP_where, divides, largest, one, loc);
+    return fe_op1(cx, OP_stop_gradient, scale, loc);
+}
+
+/* x without the dimensions of 1 that keepdims left at axes. */
+static FeValue *
+drop_axes(Lower *cx, FeValue *x, const FeAxes *axes, Loc loc)
+{
+    IrValue *v = fe_tensor(x);
+    Dim dims[IR_MAX_RANK];
+    int rank = 0, next = 0;
+    for (int i = 0; v && i < v->type.rank; i++) {
+        if (next < axes->len && axes->axes[next] == i)
+            next++;
+        else
+            dims[rank++] = v->type.dims[i];
+    }
+    return fe_reshape(cx, v, rank, dims, loc);
+}
+
+/* ---- norm --------------------------------------------------------------- */
+
+/* The root of the sum of the squares over axes, which stay as 1, divided by
+ * divisor unless that is NULL.  Of no elements, which a replica's share may
+ * have, the greatest is -inf, and the sum 0. */
+static FeValue *
+length_over(Lower *cx, FeValue *x, const FeAxes *axes, FeValue *divisor,
+            Loc loc)
+{
+    IrValue *magnitude = fe_tensor(fe_op1(cx, OP_abs, x, loc));
+    if (!magnitude)
+        return &fe_poison;
+    FeValue *largest =
+        fe_reduce_axes(cx, OP_reduce_max, magnitude, axes, true, loc);
+    FeValue *scale = scale_of(cx, largest, loc);
+    FeValue *part = fe_op2(cx, OP_div, x, scale, loc);
+    IrValue *squares = fe_tensor(square(cx, part, loc));
+    if (!squares)
+        return &fe_poison;
+    FeValue *sum = fe_reduce_axes(cx, OP_sum, squares, axes, true, loc);
+    if (divisor)
+        sum = fe_op2(cx, OP_div, sum, divisor, loc);
+    return fe_op2(cx, OP_mul, scale, root(cx, sum, loc), loc);
+}
+
+FeValue *
+fe_builtin_norm(Lower *cx, const FeArgs *in)
+{
+    FeOver over;
+    Loc loc = in->loc;
+    IrValue *x = fe_arg_over(cx, in, 1, &over);
+    if (!x || !fe_check_floats(cx, x, in->name, fe_arg_text(cx, in, 0), loc))
+        return &fe_poison;
+    FeValue *y = length_over(cx, wide(cx, x, loc), &over.axes, NULL, loc);
+    if (!over.keepdims)
+        y = drop_axes(cx, y, &over.axes, loc);
+    return fe_cast(cx, y, x->type.dtype, loc);
+}
+
+/* ---- std ---------------------------------------------------------------- */
+
+/* How many elements axes have, of which each has some. */
+static bool
+count_of(Lower *cx, const IrType *t, const FeAxes *axes, Loc loc, Dim *out)
+{
+    *out = ir_dim_const(1);
+    for (int i = 0; i < axes->len; i++) {
+        if (ir_dim_mul(*out, t->dims[axes->axes[i]], out))
+            continue;
+        fe_error_note(cx, loc, "take it over one axis at a time",
+                      "std over two axes with the batch's length");
+        return false;
+    }
+    return true;
+}
+
+static bool
+check_freedom(Lower *cx, Dim count, int64_t ddof, Loc loc)
+{
+    if (ddof >= 0 && (!ir_dim_is_const(count) || count.c > ddof))
+        return true;
+    fe_error(cx, loc, "std with ddof = %lld of %lld element%s", (long long)ddof,
+             (long long)count.c, count.c == 1 ? "" : "s");
+    return false;
+}
+
+FeValue *
+fe_builtin_std(Lower *cx, const FeArgs *in)
+{
+    Dim count;
+    FeOver over;
+    int64_t ddof = 0;
+    Loc loc = in->loc;
+    const char *what = fe_arg_text(cx, in, 0);
+    IrValue *x = fe_arg_over(cx, in, 1, &over);
+    const char *note = fe_format(
+        cx, "write sqrt(global_mean((%s - global_mean(%s)) ** 2))", what, what);
+    if (!x || !fe_arg_int(cx, in, 3, "ddof", &ddof) ||
+        !fe_check_floats(cx, x, in->name, what, loc) ||
+        !fe_check_some(cx, x, &over.axes, in->name, note, loc) ||
+        !count_of(cx, &x->type, &over.axes, loc, &count) ||
+        !check_freedom(cx, count, ddof, loc))
+        return &fe_poison;
+    IrValue *y = fe_tensor(wide(cx, x, loc));
+    if (!y)
+        return &fe_poison;
+    FeValue *mean = fe_mean(cx, y, &over.axes, true, what, loc);
+    FeValue *centred =
+        fe_op2(cx, OP_sub, fe_value_tensor(cx->arena, y), mean, loc);
+    FeValue *length =
+        fe_cast(cx, fe_value_length(cx->arena, count), y->type.dtype, loc);
+    FeValue *divisor =
+        fe_op2(cx, OP_sub, length, fe_value_int(cx->arena, ddof), loc);
+    FeValue *std = length_over(cx, centred, &over.axes, divisor, loc);
+    if (!over.keepdims)
+        std = drop_axes(cx, std, &over.axes, loc);
+    return fe_cast(cx, std, x->type.dtype, loc);
+}
+
+/* ---- hypot -------------------------------------------------------------- */
+
+static bool
+is_int_literal(const FeValue *x, int64_t *i)
+{
+    return x->kind == FE_CONST && x->constant.untyped && fe_value_is_int(x, i);
+}
+
+/* x; a float where both are integer literals. */
+static FeValue *
+as_float(Lower *cx, FeValue *x, const FeValue *other)
+{
+    int64_t i, k;
+    return is_int_literal(other, &k) && is_int_literal(x, &i)
+               ? fe_value_float(cx->arena, (double)i)
+               : x;
+}
+
+FeValue *
+fe_builtin_hypot(Lower *cx, const FeArgs *in)
+{
+    Loc loc = in->loc;
+    FeValue *a = fe_arg(in, 0), *b = fe_arg(in, 1);
+    FeValue *sides[] = {as_float(cx, a, b), b};
+    IrValue *xs[2];
+    if (!fe_operands(cx, 2, sides, xs, loc) ||
+        !fe_check_floats(cx, xs[0], in->name, fe_arg_text(cx, in, 0), loc))
+        return &fe_poison;
+    FeValue *x = wide(cx, xs[0], loc);
+    FeValue *y = wide(cx, xs[1], loc);
+    FeValue *x_size = fe_op1(cx, OP_abs, x, loc);
+    FeValue *y_size = fe_op1(cx, OP_abs, y, loc);
+    FeValue *largest = fe_op2(cx, OP_maximum, x_size, y_size, loc);
+    FeValue *scale = scale_of(cx, largest, loc);
+    FeValue *x2 = square(cx, fe_op2(cx, OP_div, x, scale, loc), loc);
+    FeValue *y2 = square(cx, fe_op2(cx, OP_div, y, scale, loc), loc);
+    FeValue *sum = root(cx, fe_op2(cx, OP_add, x2, y2, loc), loc);
+    FeValue *length = fe_op2(cx, OP_mul, scale, sum, loc);
+    return fe_cast(cx, length, xs[0]->type.dtype, loc);
+}

@@ -8,6 +8,8 @@
 #include "frontend/context/scope.h"
 #include "frontend/lower/lower_impl.h"
 
+#include <string.h>
+
 typedef struct Scan {
     Lower *cx;
     VEC(const char *) hidden; /* names bound so far in the blocks around */
@@ -74,6 +76,15 @@ bound_pattern(const AstNode *n)
     }
 }
 
+/* xs.append(e) */
+static bool
+appends(const AstNode *n)
+{
+    const AstNode *callee = n->kind == AST_CALL ? n->call.callee : NULL;
+    return callee && callee->kind == AST_FIELD &&
+           strcmp(callee->field.name, "append") == 0;
+}
+
 static void
 scan(Scan *s, const AstNode *n)
 {
@@ -85,6 +96,8 @@ scan(Scan *s, const AstNode *n)
         hide(s, n->for_.pattern);
     if (n->kind == AST_ASSIGN)
         scan_target(s, n->assign.target);
+    if (appends(n))
+        scan_target(s, n->call.callee->field.value);
     for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
         scan(s, child);
     if (n->kind == AST_BLOCK || n->kind == AST_FOR)

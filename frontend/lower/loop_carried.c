@@ -150,9 +150,12 @@ end_mut(Ending *e, FeValue *start, FeValue *value)
     if (start->kind != FE_NEST)
         return end_leaf(e, start, value);
     if (!fe_value_alike(start, value)) {
+        e->cx->needs_constant = true; /* unrolled, it may change */
         if (!fe_is_poison(value))
-            fe_error(
+            fe_error_note(
                 e->cx, e->loc,
+                "a nest grows only in a loop over a range that the compiler "
+                "knows, which is unrolled",
                 "\"%s\" has another structure after an iteration of this loop",
                 e->name);
         return false;

@@ -209,6 +209,31 @@ fe_call_with(Lower *cx, FeValue *f, int n, FeValue *const *values, bool spread,
 
 /* ---- CALL --------------------------------------------------------------- */
 
+static bool
+is_append(const FeValue *object, const char *name)
+{
+    return object->kind == FE_NEST && object->nest.kind == NEST_LIST &&
+           strcmp(name, "append") == 0;
+}
+
+/* xs.append(e): the mut xs becomes append(xs, e). */
+static FeValue *
+append(Lower *cx, FeValue *list, const AstNode *n)
+{
+    const AstNode *target = n->call.callee->field.value;
+    FeCall call = fe_call_args(cx, n, NULL, "append");
+    FeArg *args = NEW_ARRAY(cx->arena, FeArg, (size_t)call.num_args + 1);
+    args[0] = (FeArg){.value = list, .node = target, .loc = target->loc};
+    for (int i = 0; i < call.num_args; i++)
+        args[i + 1] = call.args[i];
+    call.args = args;
+    call.num_args++;
+    FeValue *longer = fe_builtin_call(cx, fe_builtin_find("append"), &call);
+    if (!fe_is_poison(longer))
+        fe_assign(cx, target, AST_OP_NONE, longer, n);
+    return &fe_none;
+}
+
 /* d.map(f): methods exist only for datasets; a field of anything else is a
  * value, which is called. */
 static FeValue *
@@ -220,6 +245,8 @@ call_field(Lower *cx, const AstNode *n, FeValue **callee)
         FeCall call = fe_call_args(cx, n, NULL, field->field.name);
         return fe_dataset_method(cx, object, field->field.name, &call);
     }
+    if (is_append(object, field->field.name))
+        return append(cx, object, n);
     *callee = fe_field_of(cx, object, field);
     return NULL;
 }

@@ -49,11 +49,11 @@ type_text(Lower *cx, const AstNode *type)
 }
 
 static FeValue *
-refuse_type(Lower *cx, const AstNode *formal, const char *have, Loc loc)
+refuse_type(Lower *cx, const char *name, const AstNode *type, const char *have,
+            Loc loc)
 {
-    return fe_error(cx, loc, "\"%s\" is %s, and %s is asked for",
-                    formal->formal.name, have,
-                    type_text(cx, formal->formal.type));
+    return fe_error(cx, loc, "\"%s\" is %s, and %s is asked for", name, have,
+                    type_text(cx, type));
 }
 
 /* The dimensions that the type of a parameter names, of an argument that is an
@@ -69,23 +69,20 @@ poison_dims(Lower *cx, const AstNode *type)
     return &fe_poison;
 }
 
-/* value as the type says it is, its constants at that dtype.  A variable stays
- * one. */
-static FeValue *
-check_type(Lower *cx, const AstNode *formal, FeValue *value, Loc loc)
+FeValue *
+fe_check_type(Lower *cx, const char *name, const AstNode *type, FeValue *value,
+              Loc loc)
 {
     IrType have, want;
     Scalar s;
     if (fe_value_has_poison(value))
-        return poison_dims(cx, formal->formal.type);
-    if (value->kind == FE_NONE && formal->formal.value)
-        return value; /* left out */
+        return poison_dims(cx, type);
     if (!fe_type_of(cx, value, &have))
-        return refuse_type(cx, formal, fe_describe(cx, value), loc);
-    if (!fe_eval_type(cx, formal->formal.type, &have, &want))
+        return refuse_type(cx, name, type, fe_describe(cx, value), loc);
+    if (!fe_eval_type(cx, type, &have, &want))
         return &fe_poison;
     if (!ir_type_same_shape(&have, &want))
-        return refuse_type(cx, formal, fe_type_text(cx, &have), loc);
+        return refuse_type(cx, name, type, fe_type_text(cx, &have), loc);
     if (value->kind == FE_DIM && want.dtype == DT_i64)
         return fe_value_length(cx->arena, value->length.dim);
     if (value->kind == FE_CONST && value->constant.untyped)
@@ -97,7 +94,7 @@ check_type(Lower *cx, const AstNode *formal, FeValue *value, Loc loc)
         return fe_value_tensor(cx->arena,
                                fe_operand_as(cx, value, want.dtype, loc));
     if (have.dtype != want.dtype)
-        return refuse_type(cx, formal, fe_type_text(cx, &have), loc);
+        return refuse_type(cx, name, type, fe_type_text(cx, &have), loc);
     return value;
 }
 
@@ -114,8 +111,9 @@ bind_param(Lower *cx, const AstNode *formal, const FeArg *arg,
     }
     value = arg ? arg->value : fe_eval(cx, formal->formal.value);
     Loc loc = arg ? arg->loc : formal->formal.value->loc;
-    if (formal->formal.type)
-        value = check_type(cx, formal, value, loc);
+    bool left_out = value->kind == FE_NONE && formal->formal.value;
+    if (formal->formal.type && !left_out)
+        value = fe_check_type(cx, name, formal->formal.type, value, loc);
     fe_name_value(value, name);
     fe_bind(cx, cx->scope, name, value, loc);
     return true;

@@ -48,6 +48,10 @@ FeValue *fe_call_func(Lower *cx, FeValue *f, const FeCall *call,
                       const char *verb); /* lower_func.c */
 FeValue *fe_call_module(Lower *cx, FeValue *m,
                         const FeCall *call); /* lower_module.c */
+/* value as the type says it is, its constants at that dtype.  A variable stays
+ * one.  POISON with a message that names name. */
+FeValue *fe_check_type(Lower *cx, const char *name, const AstNode *type,
+                       FeValue *value, Loc loc);
 /* A member of an instance; NULL when there is none of that name. */
 FeBinding *fe_instance_member(const FeInstance *instance, const char *name);
 /* Goes one call deeper and back; false at the limit.  verb: "called", "run". */

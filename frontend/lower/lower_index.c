@@ -256,13 +256,66 @@ is_value(Lower *cx, FeValue *v)
 }
 
 static bool
+is_mask(Lower *cx, FeValue *v)
+{
+    IrType t;
+    return v->kind != FE_POISON && fe_type_of(cx, v, &t) && t.dtype == DT_bool;
+}
+
+static bool
+refuse_mask(Lower *cx, const AstNode *mask)
+{
+    const char *text = fe_ast_text(cx->arena, mask);
+    fe_error_note(cx, mask->loc,
+                  fe_format(cx,
+                            "where(%s, x, 0.0) keeps the shape, and has 0 for "
+                            "the others",
+                            text),
+                  "an index of bools: how many elements it selects is known "
+                  "only when the program runs, and shapes are static");
+    return false;
+}
+
+static bool
 read_item(Lower *cx, const AstNode *item, Dim size, FeIndex *x)
 {
     if (item->kind == AST_SLICE)
         return read_slice(cx, item, size, x);
     FeValue *v = fe_eval(cx, item);
+    if (is_mask(cx, v))
+        return refuse_mask(cx, item);
     return is_value(cx, v) ? read_value(cx, v, size, item->loc, x)
                            : read_number(cx, v, size, item->loc, x);
+}
+
+/* How many axes of a value of that rank "..." stands for; negative if the other
+ * items are more. */
+static int
+count_left(const AstList *items, int rank)
+{
+    int left = rank;
+    for (int i = 0; i < items->len; i++) {
+        AstKind kind = items->data[i]->kind;
+        left -= kind != AST_NONE && kind != AST_ELLIPSIS;
+    }
+    return left;
+}
+
+/* All of the axes that "..." stands for. */
+static bool
+add_ellipsis(Lower *cx, const AstList *items, int i, int rank, FeIndices *out)
+{
+    for (int k = 0; k < i; k++) {
+        if (items->data[k]->kind != AST_ELLIPSIS)
+            continue;
+        fe_error_note(cx, items->data[i]->loc,
+                      "the first one stands for all axes that are not named",
+                      "a second \"...\"");
+        return false;
+    }
+    for (int left = count_left(items, rank); left > 0; left--)
+        out->items[out->len++].kind = INDEX_FULL;
+    return true;
 }
 
 bool
@@ -273,13 +326,21 @@ fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
     *out = (FeIndices){0};
     for (int i = 0; i < items->len; i++) {
         const AstNode *item = items->data[i];
+        if (item->kind == AST_ELLIPSIS) {
+            int before = out->len;
+            if (!add_ellipsis(cx, items, i, t->rank, out))
+                return false;
+            axis += out->len - before;
+            continue;
+        }
         FeIndex *x = &out->items[out->len++];
         if (item->kind == AST_NONE) {
             x->kind = INDEX_NEW;
             num_new++;
         } else if (axis == t->rank) {
             fe_error(cx, item->loc, "%d indices of a value of %d dimension%s",
-                     items->len - num_new, t->rank, t->rank == 1 ? "" : "s");
+                     t->rank - count_left(items, t->rank), t->rank,
+                     t->rank == 1 ? "" : "s");
             return false;
         } else if (!read_item(cx, item, t->dims[axis++], x)) {
             return false;

@@ -9,9 +9,12 @@
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
+#include "frontend/emit/slices.h"
 #include "frontend/lower/call.h"
 #include "frontend/lower/lower_impl.h"
 #include "frontend/lower/stmt.h"
+
+#include <string.h>
 
 /* ---- making ------------------------------------------------------------- */
 
@@ -292,6 +295,32 @@ instance_field(Lower *cx, FeValue *v, const AstNode *n)
     return b ? fe_binding_value(cx, b) : unknown_field(cx, v, n);
 }
 
+/* NumPy's names for what builtins tell of a tensor. */
+static const struct {
+    const char *field, *builtin;
+} attributes[] = {
+    {"shape", "shape"},
+    {"T", "transpose"},
+    {"dtype", "dtype"},
+    {"ndim", "rank"},
+};
+
+static FeValue *
+tensor_field(Lower *cx, FeValue *v, const AstNode *n)
+{
+    IrType t;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        if (strcmp(attributes[i].field, n->field.name) != 0)
+            continue;
+        FeArg x = {.value = v, .node = n->field.value, .loc = n->loc};
+        FeCall call = {attributes[i].builtin, &x, 1, n->loc};
+        return fe_type_of(cx, v, &t) || fe_is_slices(v)
+                   ? fe_builtin_call(cx, fe_builtin_find(call.name), &call)
+                   : unknown_field(cx, v, n);
+    }
+    return unknown_field(cx, v, n);
+}
+
 FeValue *
 fe_field_of(Lower *cx, FeValue *v, const AstNode *n)
 {
@@ -301,7 +330,7 @@ fe_field_of(Lower *cx, FeValue *v, const AstNode *n)
         return v;
     case FE_NEST:
         field = fe_nest_field(&v->nest, n->field.name);
-        return field ? field : unknown_field(cx, v, n);
+        return field ? field : tensor_field(cx, v, n);
     case FE_INSTANCE:
         return instance_field(cx, v, n);
     case FE_NAMESPACE:
@@ -309,7 +338,7 @@ fe_field_of(Lower *cx, FeValue *v, const AstNode *n)
                                   fe_ast_text(cx->arena, n->field.value),
                                   n->field.name, n->loc);
     default:
-        return unknown_field(cx, v, n);
+        return tensor_field(cx, v, n);
     }
 }
 

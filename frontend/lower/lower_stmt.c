@@ -267,6 +267,18 @@ fe_assign(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
 
 /* ---- simple statements -------------------------------------------------- */
 
+FeValue *
+fe_as_stated(Lower *cx, const AstNode *pattern, const AstNode *type,
+             FeValue *value, Loc loc)
+{
+    if (!type)
+        return value;
+    if (pattern->kind == AST_NAME)
+        return fe_check_type(cx, pattern->name.text, type, value, loc);
+    return fe_error_note(cx, type->loc, "declare them one by one",
+                         "a type is for one name");
+}
+
 static void
 exec_let(Lower *cx, const AstNode *n)
 {
@@ -274,13 +286,16 @@ exec_let(Lower *cx, const AstNode *n)
     const char *name = pattern->kind == AST_NAME ? pattern->name.text : NULL;
     FeValue *v = name ? fe_eval_item(cx, n->let.value, name, 0)
                       : fe_eval(cx, n->let.value);
+    v = fe_as_stated(cx, pattern, n->let.type, v, n->let.value->loc);
     fe_bind_pattern(cx, pattern, v, false);
 }
 
 static void
 exec_mut(Lower *cx, const AstNode *n)
 {
-    fe_bind_pattern(cx, n->mut.pattern, fe_eval(cx, n->mut.value), true);
+    FeValue *v = fe_eval(cx, n->mut.value);
+    v = fe_as_stated(cx, n->mut.pattern, n->mut.type, v, n->mut.value->loc);
+    fe_bind_pattern(cx, n->mut.pattern, v, true);
 }
 
 static void

@@ -99,7 +99,7 @@ empty_place(FePlace before)
 %token COLOCATE "colocate" UPDATE "update" RUN "run" SCHEDULE "schedule"
 
 %token LPAREN "(" RPAREN ")" LSQUARE "[" RSQUARE "]" LBRACE "{" RBRACE "}"
-%token COMMA "," COLON ":" DOT "." DOTDOT ".."
+%token COMMA "," COLON ":" DOT "." DOTDOT ".." ELLIPSIS "..."
 %token ASSIGN "=" ADD_ASSIGN "+=" SUB_ASSIGN "-=" MUL_ASSIGN "*="
 %token DIV_ASSIGN "/="
 %token EQ "==" NE "!=" LT "<" LE "<=" GT ">" GE ">="
@@ -294,7 +294,8 @@ main:
     MAIN block                  { $$ = MAKE(@1, MAIN, main, $2); }
 ;
 let:
-    LET pattern ASSIGN expr     { $$ = MAKE(@$, LET, let, $2, $4); }
+    LET pattern opt_type ASSIGN expr
+        { $$ = MAKE(@$, LET, let, $2, $3, $5); }
 ;
 
 /* ---- statements --------------------------------------------------------- */
@@ -329,7 +330,8 @@ stmt:
 ;
 
 mut:
-    MUT pattern ASSIGN expr     { $$ = MAKE(@$, MUT, mut, $2, $4); }
+    MUT pattern opt_type ASSIGN expr
+        { $$ = MAKE(@$, MUT, mut, $2, $3, $5); }
 ;
 assign:
     operand assign_op expr      { $$ = fe_make_assign(ps, @$, $2, $1, $3); }
@@ -536,6 +538,7 @@ indices:
 ;
 index:
     expr
+  | ELLIPSIS                    { $$ = LEAF(@$, ELLIPSIS); }
   | opt_operand COLON opt_operand
         { $$ = MAKE(@$, SLICE, slice, $1, $3, NULL); }
   | opt_operand COLON opt_operand COLON opt_operand

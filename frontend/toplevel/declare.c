@@ -183,7 +183,10 @@ declare_let(Lower *cx, const FeBinding *b)
     const AstNode *pattern = b->decl->let.pattern;
     const char *name = pattern->kind == AST_NAME ? pattern->name.text : b->name;
     cx->path = fe_format(cx, "%s%s", b->scope->prefix, name);
-    assign_pattern(cx, b->scope, pattern, fe_eval(cx, b->decl->let.value));
+    const AstNode *value = b->decl->let.value;
+    FeValue *v = fe_as_stated(cx, pattern, b->decl->let.type,
+                              fe_eval(cx, value), value->loc);
+    assign_pattern(cx, b->scope, pattern, v);
     return b->value ? b->value : &fe_poison;
 }
 

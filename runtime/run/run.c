@@ -202,23 +202,6 @@ common_level(const RtRun *run, int *out)
     return OK;
 }
 
-/* That of this CPU; TFD_TARGET, for tests, makes it an older one. */
-static Status
-host_level(int *out)
-{
-    const char *name = getenv("TFD_TARGET");
-    const TargetInfo *t = name ? target_find(name) : NULL;
-    *out = target_level_here();
-    if (name && (!t || t->device != DEVICE_cpu))
-        return status_new(STATUS_USAGE,
-                          "TFD_TARGET is the name of a target for CPUs, or not "
-                          "set, not \"%s\"",
-                          name);
-    if (t && t->level < *out)
-        *out = t->level;
-    return OK;
-}
-
 /* The host's code, and that of devices which execute other code. */
 static Status
 choose_code(RtRun *run)
@@ -226,8 +209,8 @@ choose_code(RtRun *run)
     const Plan *p = run->plan;
     IrDeviceKind kind = run->device_list.data[0].kind;
     int level;
-    TRY(host_level(&level));
-    TRY(plan_choose_code(p, DEVICE_cpu, level, &run->host_target));
+    TRY(plan_choose_code(p, DEVICE_cpu, target_level_here(),
+                         &run->host_target));
     if (kind == DEVICE_cpu)
         return OK;
     TRY(plan_choose_code(p, kind, INT_MAX, &run->device_target));

@@ -169,8 +169,6 @@ what_ends_while_it_stops_has_ended(void **state)
     a.exit_status = INTERRUPTED;
     a.interrupted = true;
     assert_no_more(&a);
-    a.stopped = false;
-    assert_false(rt_attempt_asks(&policy, &a, a.checkpoints));
 }
 
 int

@@ -206,21 +206,6 @@ def with_replacement(absent, right, last):
           (p.returncode, nexts, once, out, err))
 
 
-def interrupted_as_it_asks(absent, right):
-    """By the user, at the checkpoint after which two processes stop for four:
-    whichever comes first, there is one interrupt."""
-    p = start_absent(absent, 3)
-    while p.poll() is None and (newest() == 0 or len(ranks(p)) != 2):
-        time.sleep(0.002)
-    p.send_signal(signal.SIGTERM)
-    err = p.communicate(timeout=60)[1]
-    ends = INTERRUPTED.findall(err)
-    out, more = start('-n', '4', '--resume').communicate(timeout=60)
-    check('an interrupt as it asks for replacements ends the job with a '
-          'checkpoint', p.returncode == 130 and len(ends) == 1 and
-          out.splitlines()[-2:] == right[-2:], (p.returncode, err, out, more))
-
-
 def main():
     with open('train.tfd', 'w') as f:
         f.write(PROGRAM)
@@ -234,7 +219,6 @@ def main():
     if 'TFD_ABSENT' in os.environ:
         without_one(os.environ['TFD_ABSENT'], right)
         with_replacement(os.environ['TFD_ABSENT'], right, last)
-        interrupted_as_it_asks(os.environ['TFD_ABSENT'], right)
     print('1..%d' % count)
     sys.exit(failed > 0)
 

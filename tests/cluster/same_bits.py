@@ -314,7 +314,8 @@ class Runner:
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                 "OMPI_MCA_rmaps_base_oversubscribe": "1",
                 "OMPI_MCA_mpi_yield_when_idle": "1",
-                "OMPI_MCA_hwloc_base_binding_policy": "none"}
+                "OMPI_MCA_hwloc_base_binding_policy": "none",
+                "TFD_CONTROL": f"127.0.0.1:{free_port()}"}
         launcher = {"Open MPI": "mpirun.openmpi", "MPICH": "mpirun.mpich"}[by]
         return self.call([launcher, "-n", number, *command, *devices, "--link",
                           "mpi"], **env)

@@ -149,41 +149,13 @@ def by_signal(case, function, rank, after, link):
     p = case.start(["-n", "2", "--timeout", "1000", "--silence", "1000",
                     "--set", "epochs=0" if after == 0 else "epochs=1", *link],
                    env)
-    wait_for(mark, p)
-    p.send_signal(signal.SIGTERM)
+    if wait_for(mark, p) or p.poll() is None:
+        p.send_signal(signal.SIGTERM)
     status, _, err = end_of(p)
     left = left_of(p.pid)
     if left:
         return f"{name}: processes are left: {left}"
     return judge(name, status, err, (0, 3, 130, -signal.SIGTERM))
-
-
-def joined(case, function, rank, after, signalled):
-    """Processes that nobody watches: of one of two the library blocks."""
-    mark, env = case.environment(function, PARENT, after)
-    name = f"{function} of joined rank {rank}, call {after + 1}"
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
-    both = [case.start(["--rank", str(i), "--size", "2", "--join", address,
-                        "--key", case.key, "--timeout",
-                        "1000" if signalled else "2", "--silence", "2",
-                        "--set", "epochs=0"], env if i == rank else None)
-            for i in range(2)]
-    if signalled:
-        wait_for(mark, both[rank])
-        both[rank].send_signal(signal.SIGTERM)
-        status, _, err = end_of(both[rank])
-        end_of(both[1 - rank], 0)
-        return judge(f"{name}, SIGTERM", status, err,
-                     (0, 3, 130, -signal.SIGTERM))
-    ends = [end_of(p) for p in both]
-    said = "".join(err for _, _, err in ends)
-    for i, (status, _, _) in enumerate(ends):
-        wrong = judge(f"{name}, end of rank {i}", status, said, (0, 3))
-        if wrong:
-            return wrong
-    return ""
 
 
 # ---- servers that say nothing ----------------------------------------------
@@ -250,10 +222,6 @@ def ways():
                         continue
                     for end in (by_timeout, by_signal):
                         found.append((end, function, rank, after, link))
-        for rank in range(2):
-            for after in AFTER:
-                for signalled in (False, True):
-                    found.append((joined, function, rank, after, signalled))
     return found
 
 
@@ -266,8 +234,6 @@ ALWAYS = [(by_timeout, "zmq_poll", PARENT, 0, ()),
           (by_timeout, "zmq_ctx_term", "1", 0, ()),
           (by_timeout, "zmq_close", PARENT, 0, ()),
           (by_signal, "zmq_bind", PARENT, 0, ()),
-          (joined, "zmq_poll", 0, 0, False),
-          (joined, "zmq_poll", 1, 0, True),
           (by_signal, "zmq_bind", "1", 0, ("--link", "zmq"))]
 
 
@@ -279,12 +245,11 @@ def main():
     parser.add_argument("--count", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--only", help="a kind: by_timeout, by_signal, joined")
     args = parser.parse_args()
     args.tfdc = os.path.abspath(args.tfdc)
     args.tfd_run = os.path.abspath(args.tfd_run)
     args.library = os.path.abspath(args.library)
-    rows = [row for row in ways() if args.only in (None, row[0].__name__)]
+    rows = ways()
     if not args.full:
         rows = ALWAYS + random.Random(args.seed).sample(rows, args.count)
     silent = [(a_silent_server, hands, signalled) for hands in (False, True)

@@ -102,5 +102,5 @@ rt_attempt_asks(const RtRestartPolicy *policy, const RtAttempt *attempt,
                 int checkpoints)
 {
     return attempt->size < policy->size && !attempt->stopped &&
-           !attempt->interrupted && checkpoints >= attempt->checkpoints;
+           checkpoints >= attempt->checkpoints;
 }

@@ -20,10 +20,6 @@ entries that do not say otherwise.
 import os
 import re
 
-# Sections of builtins.def whose functions are not of tensors alone.
-NO_TENSORS = {'about values', 'gradients and variables',
-              'datasets', 'the world'}
-
 FACTS = ('shape', 'dtype', 'grad')
 TAGS = FACTS + ('in', 'op', 'call', 'devices')
 
@@ -67,8 +63,8 @@ class Entry:
 
 
 class Section:
-    def __init__(self, title, tensors=True):
-        self.title, self.tensors = title, tensors
+    def __init__(self, title):
+        self.title = title
         self.defaults = {}
         self.entries = []
 
@@ -171,8 +167,7 @@ def read_builtins(root, problems):
             sections[-1].entries.append(entry)
         elif heading:
             title = heading.group(1)
-            sections.append(Section(title, title.split(':')[0]
-                                    not in NO_TENSORS))
+            sections.append(Section(title))
             entry = None
         elif stripped.startswith('/*:') or inside:
             inside = not stripped.endswith('*/')
@@ -184,6 +179,11 @@ def read_builtins(root, problems):
     return sections
 
 
+# How workers divide what a stage reads.
+READS = {'ROWS': 'several workers divide each batch',
+         'STREAM': 'several workers divide it file by file'}
+
+
 def read_stages(root, sections, problems):
     """A stage is a row of stages.def, and a function or a method."""
     of_key = {e.key: e for s in sections for e in s.entries}
@@ -192,13 +192,13 @@ def read_stages(root, sections, problems):
         if not line.startswith('STAGE('):
             continue
         cells = cells_of(line)
-        source, doc = cells[1] == '1', text_of(cells[-1])
+        source = cells[1] == '1'
         key = cells[0] if source else 'dataset.' + cells[0]
         if key not in of_key:
             problems.append('ir/dataset/stages.def:%d: the stage %s has no '
                             'row in builtins.def' % (number, key))
-        elif doc != of_key[key].doc:
-            of_key[key].details.append(doc)
+        elif cells[3] in READS:
+            of_key[key].details.append(READS[cells[3]])
 
 
 # ---- the library ---------------------------------------------------------
@@ -227,7 +227,8 @@ def methods_of(lines, i):
 
 
 def doc_of(comment):
-    return ' '.join(c[2:].strip() for c in comment if c.startswith('# '))
+    text = ' '.join(c[2:].strip() for c in comment if c.startswith('# '))
+    return re.sub('  +', ' ', text)
 
 
 def signature_of(line):
@@ -290,7 +291,7 @@ def complete(section, entry, facts):
     entry.signature = known.get('call', entry.signature)
 
 
-def lacks(section, entry, facts):
+def lacks(entry, facts):
     """What is wrong with an entry."""
     op = entry.tags.get('op')
     if op and op not in facts:
@@ -310,7 +311,7 @@ def lacks(section, entry, facts):
     for name in entry.names():
         if not origin_of(name):
             yield 'whose is "%s"? (ORIGINS in entries.py)' % name
-    for fact in FACTS if section.tensors else ():
+    for fact in FACTS:
         if fact not in entry.tags:
             yield 'lacks "%s:", or "op:"' % fact
 
@@ -328,5 +329,5 @@ def read(root):
         for entry in section.entries:
             complete(section, entry, facts)
             problems += ['%s: %s %s' % (entry.where, entry.key, what)
-                         for what in lacks(section, entry, facts)]
+                         for what in lacks(entry, facts)]
     return [s for s in sections if s.entries], problems

@@ -23,7 +23,7 @@ library's sources; the examples are run each time.
 
 def titled(text):
     """As a sentence begins, unless with a formula or a name of one letter."""
-    if not re.match(r'(a|[a-z]{2,}) ', text):
+    if not re.match(r'(a|[a-z]{2,})[ ,:]', text):
         return text
     return text[:1].upper() + text[1:]
 

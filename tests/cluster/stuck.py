@@ -29,7 +29,8 @@ AT_ONCE = 8
 PARENT = ""
 # Of these the first call is in joining; others are looked at in a run, too.
 AFTER = (0, 3, 40)
-LINE = re.compile(r"^(\[\d+\] )?tfd-run: error: |interrupted", re.M)
+LINE = re.compile(r"^(\[\d+\] )?tfd-run: (error: |interrupted|note: the library)",
+                  re.M)
 
 
 def functions():

@@ -142,6 +142,21 @@ def one_with_a_key(case):
          "give it to all processes, or to none")
 
 
+def what_fails_is_said(case):
+    """Also where the launcher kills all when the first process ends."""
+    path = f"{case.folder}/fails.tfd"
+    with open(path, "w") as f:
+        f.write("var w: f32 = 0.0\n"
+                "fn step() { w += all_reduce(sum, f32(replica_id)) }\n"
+                'main { run step()\n  assert(w < 1.0, "it is {w}") }\n')
+    subprocess.run([TFDC, path, "--devices", "cpu:0-3", "-o", f"{path}p"],
+                   check=True)
+    need(MPICH)
+    for i in range(4):
+        want(case.run([MPICH, "-n", "4", *case.tfd_run(plan=f"{path}p")]),
+             "error: it is 6.0")
+
+
 def one_that_is_killed(launcher):
     def test(case):
         done = case.rank_1_differs(launcher, "kill -9 $$", "--timeout", "30")
@@ -190,6 +205,7 @@ CASES = {
     "--mpi names none": a_path_that_is_none,
     "the library of another launcher": the_library_of_another_launcher,
     "--key in one process": one_with_a_key,
+    "what fails is said": what_fails_is_said,
     f"{OPEN_MPI}: a process is killed before": one_that_is_killed(OPEN_MPI),
     f"{MPICH}: a process is killed before": one_that_is_killed(MPICH),
     "a process does not come": one_that_does_not_come,

@@ -330,6 +330,9 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     if (st) {
         if (!left)
             leave(m, 2);
+        if (options->rendezvous)
+            options->rendezvous->ops->leave(options->rendezvous, true,
+                                            !is_silent);
         return st;
     }
     *out = &m->job;
@@ -473,7 +476,7 @@ rt_job_close(RtJob *job, Status st, int *exit_status)
     pthread_mutex_unlock(&m->lock);
     RtRendezvous *r = m->options.rendezvous;
     leave(m, 10);
-    if (r && *exit_status == 0)
-        r->ops->leave(r);
+    if (r)
+        r->ops->leave(r, *exit_status != 0, speaks);
     return speaks;
 }

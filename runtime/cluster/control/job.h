@@ -37,8 +37,9 @@ typedef struct RtRendezvousOps {
                    RtJobOptions *options);
     /* Of rank 0, when it listens at this port: the others' meet returns. */
     Status (*announce)(RtRendezvous *r, int port);
-    /* Of all, when the job has ended well. */
-    void (*leave)(RtRendezvous *r);
+    /* Of all, when the job has ended.  After a failure returns early to the
+     * process that speaks, whose message is lost if others end before it. */
+    void (*leave)(RtRendezvous *r, bool failed, bool speaks);
 } RtRendezvousOps;
 
 struct RtRendezvous {

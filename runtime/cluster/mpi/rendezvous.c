@@ -298,11 +298,17 @@ meet(RtRendezvous *base, const RtJobConfig *config, Arena *a,
                         : wait_for_rank_0(r, a, options);
 }
 
-/* MPI_Finalize waits for all processes: they have all ended well. */
+/* MPI_Finalize waits for all processes, so all have ended well.  Without it the
+ * launcher kills all others as soon as one of them ends: those that have
+ * nothing to say wait for that. */
 static void
-leave(RtRendezvous *base)
+leave(RtRendezvous *base, bool failed, bool speaks)
 {
-    rt_mpi_library_close(rendezvous_of(base)->timeout);
+    enum { LATER = 1 }; /* seconds */
+    if (!failed)
+        rt_mpi_library_close(rendezvous_of(base)->timeout);
+    else if (!speaks)
+        nanosleep(&(struct timespec){.tv_sec = LATER}, NULL);
 }
 
 static const RtRendezvousOps ops = {

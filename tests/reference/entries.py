@@ -306,7 +306,7 @@ def lacks(entry, facts):
         yield 'has no example (a line "> …")'
     if 'in' not in entry.tags:
         yield 'lacks "in:", its names in NumPy, PyTorch and TensorFlow'
-    if '...' in entry.signature and 'call' not in entry.tags:
+    if '(...)' in entry.signature and 'call' not in entry.tags:
         yield 'lacks "call:", as the table has no parameters'
     for name in entry.names():
         if not origin_of(name):

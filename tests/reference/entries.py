@@ -17,6 +17,7 @@ What follows a section's heading at once, or a file's, is so for all its
 entries that do not say otherwise.
 """
 
+import collections
 import os
 import re
 
@@ -330,4 +331,7 @@ def read(root):
             complete(section, entry, facts)
             problems += ['%s: %s %s' % (entry.where, entry.key, what)
                          for what in lacks(entry, facts)]
+    keys = collections.Counter(e.key for s in sections for e in s.entries)
+    problems += ['%s has %d entries' % row for row in keys.items()
+                 if row[1] > 1]
     return [s for s in sections if s.entries], problems

@@ -13,6 +13,12 @@ typedef struct Mistake {
 } Mistake;
 
 static const Mistake mistakes[] = {
+    {"dataset d = range(4).batch(2)\n"
+     "fn step(x) {\n"
+     "  assert(all(x < 2), \"x is {x}\")\n"
+     "}\n"
+     "main { for x in distribute(d) { run step(x) } }\n",
+     "program.tfd:3:3: error: x is [2 3]\n", true},
     {"var w: f32 = 1.0\n"
      "fn inner(n) {\n"
      "  mut k = 0.0\n"

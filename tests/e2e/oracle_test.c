@@ -35,6 +35,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/floats.tfd", "", 2},
     {"tests/e2e/programs/full.tfd", "", 3},
     {"tests/e2e/programs/functions.tfd", "", 2},
+    {"tests/e2e/programs/groups.tfd", "", 2},
     {"tests/e2e/programs/handles.tfd", "", 3},
     {"tests/e2e/programs/gathered.tfd", "", 3},
     {"tests/e2e/programs/gradients.tfd", "", 2},

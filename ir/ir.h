@@ -164,6 +164,8 @@ typedef struct IrVar {
     bool trainable;
     bool non_slot;
     const char *colocate; /* name of another variable, or NULL */
+    int64_t parts;        /* that servers hold it in, cut along its first axis
+                           * by ir_var_part_rows; 0 and 1: it is whole */
     const char *init;     /* function @name.init */
     IrPlace place;        /* after allocate: offset in every device's arena */
     Loc loc;
@@ -292,6 +294,9 @@ ir_place_equal(IrPlace a, IrPlace b)
 /* Whether a replica reads and writes v alone, so that its value is not shared:
  * a component of a sync-on-read variable, or a variable on one device. */
 bool ir_var_is_own(const IrVar *v);
+/* The rows of part i of v, which has parts: the first ones have one more where
+ * they do not divide its rows (TensorFlow's "div"). */
+int64_t ir_var_part_rows(const IrVar *v, int64_t i);
 IrParam *ir_param_find(const IrModule *m, const char *name);
 IrDataset *ir_dataset_find(const IrModule *m, const char *name);
 IrIter *ir_iter_find(const IrModule *m, const char *name);

@@ -436,6 +436,13 @@ ir_var_is_own(const IrVar *v)
     return v->sync == SYNC_ON_READ || v->type.locality == LOCAL_ON;
 }
 
+int64_t
+ir_var_part_rows(const IrVar *v, int64_t i)
+{
+    int64_t rows = v->type.dims[0].c;
+    return rows / v->parts + (i < rows % v->parts);
+}
+
 /* ---- contexts ---------------------------------------------------------- */
 
 IrOp *

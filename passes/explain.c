@@ -49,6 +49,11 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
              ir_words[WORDS_AGG][v->agg], (long long)bytes_of(m, &v->type),
              v->type.locality == LOCAL_ON ? "the first of " : "each of ",
              m->devices);
+    if (v->parts > 1)
+        str_addf(out, "  %20s in %lld parts of %lld to %lld rows on servers\n",
+                 "", (long long)v->parts,
+                 (long long)ir_var_part_rows(v, v->parts - 1),
+                 (long long)ir_var_part_rows(v, 0));
 }
 
 static void

@@ -14,7 +14,7 @@
 #include "frontend/lower/call.h"
 #include <string.h>
 
-typedef enum Where { ANYWHERE, REPLICA, CROSS, MAIN } Where;
+typedef enum Where { ANYWHERE, REPLICA, CROSS, CLOSURE, MAIN } Where;
 
 struct FeBuiltin {
     const char *name, *params;
@@ -148,6 +148,8 @@ is_allowed(const Lower *cx, Where where)
         return cx->context == FE_REPLICA;
     case CROSS:
         return fe_is_cross(cx);
+    case CLOSURE:
+        return cx->context == FE_CROSS || cx->context == FE_CLOSURE;
     case MAIN:
         return cx->context == FE_CROSS;
     default:
@@ -175,12 +177,22 @@ check_context(Lower *cx, const FeBuiltin *b, Loc loc)
     static const char *const needs[] = {
         [REPLICA] = "replica context",
         [CROSS] = "cross-replica context",
+        [CLOSURE] = "main or a closure",
         [MAIN] = "main",
     };
     if (is_allowed(cx, b->where))
         return true;
     fe_error_note(cx, loc, repair(cx, b), "\"%s\" needs %s, and this is %s",
                   b->name, needs[b->where], fe_context_name(cx->context));
+    return false;
+}
+
+bool
+fe_check_coordinator(Lower *cx, const char *what, Loc loc)
+{
+    if (ir_strategy_info[cx->module->strategy].servers)
+        return true;
+    fe_error(cx, loc, "\"%s\" needs the strategy parameter_server", what);
     return false;
 }
 

@@ -32,6 +32,10 @@ typedef FeValue *FeBuiltinFn(Lower *cx, const FeArgs *in);
 #define METHOD(name, params, doc) FeBuiltinFn fe_method_##name;
 #include "frontend/builtins/builtins.def"
 
+/* Whether the strategy has a coordinator; else an error that "what" needs one.
+ */
+bool fe_check_coordinator(Lower *cx, const char *what, Loc loc);
+
 /* The operation of an OPERATION row. */
 IrOpKind fe_builtin_op(const FeBuiltin *b);
 

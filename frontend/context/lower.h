@@ -35,6 +35,7 @@ typedef struct FeData FeData;       /* data/data.h */
 typedef enum FeContext {
     FE_TOP,     /* declarations, in no function; only constants are possible */
     FE_CROSS,   /* main */
+    FE_CLOSURE, /* schedule: cross-replica, of the worker that executes it */
     FE_REPLICA, /* run */
     FE_MERGE,   /* merge: cross-replica for a moment */
     FE_UPDATE,  /* update v { } */
@@ -116,7 +117,8 @@ const char *fe_context_name(FeContext c);
 static inline bool
 fe_is_cross(const Lower *cx)
 {
-    return cx->context == FE_CROSS || cx->context == FE_MERGE;
+    return cx->context == FE_CROSS || cx->context == FE_CLOSURE ||
+           cx->context == FE_MERGE;
 }
 
 #endif

@@ -117,6 +117,7 @@ fe_context_name(FeContext c)
     static const char *const names[] = {
         [FE_TOP] = "a declaration",       [FE_CROSS] = "main",
         [FE_REPLICA] = "replica context", [FE_MERGE] = "a merge",
+        [FE_CLOSURE] = "a closure",
         [FE_UPDATE] = "an update",        [FE_DATA] = "a function of a dataset",
         [FE_INIT] = "an initial value",
     };

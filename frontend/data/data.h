@@ -29,6 +29,7 @@ struct FeDistDataset {
     bool per_pipeline;
     int64_t max_rows; /* per_pipeline: of a batch; 0: elements have one shape */
     ShardPolicy shard; /* not per_pipeline */
+    bool per_worker;   /* for closures alone: each worker has one of its own */
 };
 
 /* The leading dimension of a batch. */
@@ -41,6 +42,7 @@ typedef struct FeBatchRows {
 typedef struct FeIterInfo {
     const IrIter *iter;
     FeValue *element;
+    bool per_worker; /* closures take its elements, else main */
 } FeIterInfo;
 
 struct FeData {

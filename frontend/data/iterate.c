@@ -12,6 +12,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/data/data.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
 #include "frontend/lower/call.h"
 
 #include <string.h>
@@ -201,7 +202,7 @@ add_iter(Lower *cx, const FeDistDataset *dist, Loc loc)
     it->whole = dist->per_pipeline;
     it->shard = dist->shard;
     it->loc = loc;
-    FeIterInfo info = {it, replica_part(cx, dist, it)};
+    FeIterInfo info = {it, replica_part(cx, dist, it), dist->per_worker};
     VEC_PUSH(m->arena, m->iters, it);
     VEC_PUSH(cx->arena, fe_data(cx)->iters, info);
     return it;
@@ -232,14 +233,36 @@ fe_iter_open(Lower *cx, FeValue *dist, Loc loc)
     return v;
 }
 
-static FeValue *
-element_of(Lower *cx, const IrIter *it)
+static const FeIterInfo *
+info_of(Lower *cx, const IrIter *it)
 {
     const FeData *data = fe_data(cx);
     int i = data->iters.len - 1;
     while (data->iters.data[i].iter != it)
         i--;
-    return data->iters.data[i].element;
+    return &data->iters.data[i];
+}
+
+/* Main takes the elements of distributed datasets, and a closure those that its
+ * worker has of a per-worker one. */
+static bool
+check_taker(Lower *cx, const IrIter *it, Loc loc)
+{
+    bool per_worker = info_of(cx, it)->per_worker;
+    if (per_worker && cx->context == FE_CROSS)
+        fe_error_note(cx, loc,
+                      "take it in a function that main schedules: schedule "
+                      "f(iterator)",
+                      "the elements of a per-worker dataset are on the "
+                      "workers, and this is main");
+    else if (!per_worker && cx->context == FE_CLOSURE)
+        fe_error_note(cx, loc,
+                      "let it = iter(per_worker(...)) makes one for closures",
+                      "a closure takes elements of a per-worker dataset, and "
+                      "this iterator is main's");
+    else
+        return true;
+    return false;
 }
 
 FeValue *
@@ -247,6 +270,8 @@ fe_iter_has_next(Lower *cx, FeValue *iter, Loc loc)
 {
     if (fe_is_poison(iter))
         return iter;
+    if (!check_taker(cx, iter->iter, loc))
+        return &fe_poison;
     IrOp *op = fe_op(cx, OP_iter_has_next, 0, NULL, loc);
     ir_set_text(op, A_iter, iter->iter->name);
     return fe_emit(cx, op);
@@ -297,13 +322,11 @@ with_rows(IrType t, int32_t rows)
     return t;
 }
 
-FeValue *
-fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
+static FeValue *
+take_element(Lower *cx, FeValue *iter, Loc loc)
 {
     FeValues leaves = {0};
-    if (fe_is_poison(iter) || !fe_check_can_emit(cx, loc))
-        return &fe_poison;
-    FeValue *element = element_of(cx, iter->iter);
+    FeValue *element = info_of(cx, iter->iter)->element;
     int32_t rows = next_rows(cx, iter->iter);
     fe_value_leaves(cx->arena, element, &leaves);
     IrType *types = NEW_ARRAY(cx->arena, IrType, (size_t)leaves.len);
@@ -316,6 +339,37 @@ fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
         leaves.data[i] = fe_value_tensor(cx->arena, op->results[i]);
     FeValue *const *next = leaves.data;
     return fe_value_rebuild(cx->arena, element, &next);
+}
+
+/* Of the operation whose region the closure is: its worker takes the element
+ * before it begins. */
+static FeValue *
+take_for_closure(Lower *cx, FeValue *iter, Loc loc)
+{
+    IrOp *schedule = cx->block->op;
+    if (!schedule || schedule->kind != OP_schedule)
+        return fe_error_note(cx, loc,
+                             "take it before the if or the loop; a closure "
+                             "may take several",
+                             "a worker takes the elements of a closure before "
+                             "it begins, and this \"next\" is conditional");
+    FeRegion saved = fe_region_enter(cx, schedule->block, FE_CROSS);
+    FeValue *element = take_element(cx, iter, loc);
+    fe_region_leave(cx, &saved);
+    IrOp *taken = schedule->block->last;
+    ir_remove(taken);
+    ir_insert_before(schedule, taken);
+    return element;
+}
+
+FeValue *
+fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
+{
+    if (fe_is_poison(iter) || !fe_check_can_emit(cx, loc) ||
+        !check_taker(cx, iter->iter, loc))
+        return &fe_poison;
+    return cx->context == FE_CLOSURE ? take_for_closure(cx, iter, loc)
+                                     : take_element(cx, iter, loc);
 }
 
 /* ---- by hand ------------------------------------------------------------ */

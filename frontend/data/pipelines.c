@@ -219,3 +219,38 @@ fe_builtin_distribute_from(Lower *cx, const FeArgs *in)
             return &fe_poison;
     return n ? fe_value_dist_dataset(cx, dist) : &fe_poison;
 }
+
+/* ---- per_worker --------------------------------------------------------- */
+
+/* What is given: a dataset, a distributed one, or a function that makes one. */
+static FeValue *
+worker_dataset(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = fe_arg(in, 0);
+    if (v->kind != FE_FUNC)
+        return v;
+    return fe_call_with(cx, v, 0, NULL, false, "called", fe_arg_loc(in, 0));
+}
+
+FeValue *
+fe_builtin_per_worker(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = worker_dataset(cx, in);
+    FeDistDataset *dist = NEW(cx->arena, FeDistDataset);
+    if (fe_is_poison(v) || !fe_check_coordinator(cx, "per_worker", in->loc))
+        return &fe_poison;
+    if (v->kind == FE_DIST) {
+        *dist = *v->dist;
+    } else if (v->kind == FE_DATASET) {
+        dist->per_pipeline = true;
+        if (!add_pipeline(cx, dist, v->dataset, fe_arg_loc(in, 0)))
+            return &fe_poison;
+    } else {
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "per_worker takes a dataset, or a function that makes "
+                        "one, not %s",
+                        fe_describe(cx, v));
+    }
+    dist->per_worker = true;
+    return fe_value_dist_dataset(cx, dist);
+}

@@ -41,13 +41,6 @@ fe_run(Lower *cx, const AstNode *n)
     return fe_region_close(cx, op, &saved, result, n->loc);
 }
 
-FeValue *
-fe_schedule(Lower *cx, const AstNode *n)
-{
-    return fe_error(cx, n->loc,
-                    "\"schedule\" needs the strategy parameter_server");
-}
-
 /* ---- merge -------------------------------------------------------------- */
 
 /* The scope of the block, with the operands of the merge. */

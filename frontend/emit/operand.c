@@ -96,6 +96,7 @@ fe_least_locality(const Lower *cx)
     switch (cx->context) {
     case FE_TOP:
     case FE_CROSS:
+    case FE_CLOSURE:
     case FE_DATA:
         return LOCAL_HOST;
     default:

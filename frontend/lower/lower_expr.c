@@ -73,8 +73,11 @@ check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
         return false;
     }
     if (!is_number(v)) {
-        fe_error(cx, loc, "%s cannot be an operand of \"%s\"",
-                 fe_describe(cx, v), fe_ast_op_text(op));
+        fe_error_note(cx, loc,
+                      v->kind == FE_REMOTE ? "fetch(...) waits for its value"
+                                           : NULL,
+                      "%s cannot be an operand of \"%s\"", fe_describe(cx, v),
+                      fe_ast_op_text(op));
         return false;
     }
     return true;

@@ -349,6 +349,8 @@ fe_value_same(const FeValue *a, const FeValue *b)
         return a->dist == b->dist;
     case FE_ITER:
         return a->iter == b->iter;
+    case FE_REMOTE:
+        return a->remote == b->remote;
     case FE_BUILTIN:
         return a->builtin == b->builtin;
     case FE_NAMESPACE:

@@ -98,6 +98,7 @@ struct FeValue {
         FeDataset *dataset;
         FeDistDataset *dist;
         IrIter *iter;
+        FeValue *remote; /* what the closure gives: fetch waits for it */
         const FeBuiltin *builtin;
         FeScope *space; /* its names are the fields */
     };

@@ -125,15 +125,16 @@ has_one_copy(const IrModule *m)
     return ir_strategy_info[m->strategy].central;
 }
 
-/* Central storage has one copy and no synchronization: writes of the replicas
- * are aggregated at once.  Whether that changes v. */
+/* Central storage and parameter servers know no synchronization: writes of the
+ * replicas are aggregated at once.  Whether that changes v. */
 static bool
 forget_sync(const IrModule *m, IrVar *v)
 {
-    bool forgets = has_one_copy(m) && v->sync == SYNC_ON_READ;
-    if (has_one_copy(m))
+    bool forgets = has_one_copy(m) || ir_strategy_info[m->strategy].servers;
+    bool changes = forgets && v->sync == SYNC_ON_READ;
+    if (forgets)
         v->sync = SYNC_ON_WRITE;
-    return forgets;
+    return changes;
 }
 
 /* A program that names no strategy is to be right on several devices too. */
@@ -208,20 +209,6 @@ read_colocate(Lower *cx, IrVar *v, const AstNode *n, FeValue *around)
     return v->colocate != NULL;
 }
 
-/* Only parameter servers hold a variable in parts. */
-static bool
-check_partition(Lower *cx, const IrVar *v, const AstNode *clause)
-{
-    if (!clause)
-        return true;
-    fe_error_note(cx, clause->loc,
-                  "leave it out: the whole variable is where a replica is",
-                  "\"%s\" cannot be partitioned: only the strategy "
-                  "parameter_server has variables in parts",
-                  v->name);
-    return false;
-}
-
 /* ---- declarations ------------------------------------------------------- */
 
 static bool
@@ -246,7 +233,7 @@ declare(Lower *cx, const AstNode *n, FeValue *colocate)
         return fe_error(cx, n->loc, "there are two variables \"%s\"", v->name);
     if (!read_type(cx, n->var.type, &v->type) || !read_attributes(cx, v, n) ||
         !read_colocate(cx, v, n, colocate) ||
-        !check_partition(cx, v, n->var.partition) ||
+        !fe_var_partition(cx, v, n->var.partition) ||
         !make_init(cx, v, cx->scope, n->var.init, NULL))
         return &fe_poison;
     read_trainable(v, n);

@@ -46,6 +46,9 @@ FeVarInfo *fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
  * its @NAME.init.  colocate is the target of a block around it, or NULL. */
 FeValue *fe_var_declare(Lower *cx, FeScope *scope, const AstNode *var,
                         FeValue *colocate);
+/* The number of parts of v by its clause partition (NULL: it has none), when
+ * all else of it is known; false with a message. */
+bool fe_var_partition(Lower *cx, IrVar *v, const AstNode *clause);
 /* A SLOT of an instance. */
 FeValue *fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot);
 /* Once, at the end: @NAME.init of the slots that were used.  (A function made

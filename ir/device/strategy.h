@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 typedef enum IrStrategy {
-#define STRATEGY(name, several, central, workers, doc) STRATEGY_##name,
+#define STRATEGY(name, several, central, workers, servers, doc) STRATEGY_##name,
 #include "ir/device/strategies.def"
 #undef STRATEGY
     NUM_STRATEGIES
@@ -18,6 +18,7 @@ typedef struct IrStrategyInfo {
     bool several; /* takes more than one device */
     bool central; /* the first device keeps the variables for all */
     bool workers; /* divides the replicas among input workers */
+    bool servers; /* main schedules closures */
     const char *doc;
 } IrStrategyInfo;
 

@@ -279,6 +279,7 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
     }
     switch (op->kind) {
     case OP_run:
+    case OP_schedule:
     case OP_merge:
     case OP_update:
     case OP_kernel:
@@ -338,6 +339,7 @@ is_settled(const IrOp *op)
 {
     switch (op->kind) {
     case OP_run:
+    case OP_schedule:
     case OP_merge:
     case OP_update:
     case OP_kernel:

@@ -176,6 +176,8 @@ parse_var(Parser *p)
     v->non_slot = ir_parse_accept_word(p, "non_slot");
     if (ir_parse_accept_word(p, "colocate"))
         v->colocate = ir_parse_name(p);
+    if (ir_parse_accept_word(p, "parts"))
+        v->parts = ir_parse_int(p, 2, INT64_MAX);
     if (ir_parse_accept_word(p, "init"))
         v->init = ir_parse_name(p);
     v->loc = ir_parse_loc(p);

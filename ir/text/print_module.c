@@ -70,6 +70,8 @@ print_var(Str *out, const IrModule *m, const IrVar *v)
         str_add(out, " colocate ");
         ir_print_name(out, v->colocate);
     }
+    if (v->parts > 1)
+        str_addf(out, " parts %lld", (long long)v->parts);
     if (v->init) {
         str_add(out, " init ");
         ir_print_name(out, v->init);

@@ -37,6 +37,7 @@ static const struct {
     {OP_global_mean, IN_REPLICA, PHASE_IR},
     {OP_merge, IN_REPLICA, PHASE_IR},
     {OP_run, IN_MAIN | IN_CROSS, PHASE_IR},
+    {OP_schedule, IN_MAIN, PHASE_IR},
     {OP_update, IN_MAIN | IN_CROSS, PHASE_IR},
     {OP_reduce, IN_MAIN | IN_CROSS, PHASE_IR},
     {OP_reduce_to, IN_MAIN | IN_CROSS, PHASE_IR},

@@ -111,6 +111,21 @@ check_init(Verify *v, const IrVar *var)
                            ir_type_text(v->module, &var->type));
 }
 
+/* Of the server that holds them, and none is empty. */
+static void
+check_parts(Verify *v, const IrVar *var)
+{
+    if (!ir_strategy_info[v->module->strategy].servers)
+        ir_verify_error_at(v, var->loc,
+                           "the variable \"%s\" is in parts, and there are no "
+                           "servers",
+                           var->name);
+    else if (var->type.rank == 0 || var->parts > var->type.dims[0].c ||
+             var->colocate)
+        ir_verify_error_at(v, var->loc, "the variable \"%s\" has no %lld parts",
+                           var->name, (long long)var->parts);
+}
+
 static void
 check_var(Verify *v, const IrVar *var)
 {
@@ -131,6 +146,8 @@ check_var(Verify *v, const IrVar *var)
         ir_verify_var(v, var->type.on, var->loc);
     if (var->colocate)
         ir_verify_var(v, var->colocate, var->loc);
+    if (var->parts > 1)
+        check_parts(v, var);
     if (var->init)
         check_init(v, var);
 }

@@ -482,6 +482,7 @@ static const struct {
     CheckGiven *check;
 } checks[] = {
     {OP_run, check_run},
+    {OP_schedule, check_run},
     {OP_merge, check_run},
     {OP_update, check_update},
     {OP_if, check_if},

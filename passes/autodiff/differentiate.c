@@ -357,11 +357,19 @@ activate_carried(Wanted *w, IrBlock *b)
     }
 }
 
+/* Whether values around b reach into it as they are: what is run or scheduled
+ * takes them as operands. */
+static bool
+is_inside(const IrBlock *b)
+{
+    return b->op && b->op->kind != OP_run && b->op->kind != OP_schedule;
+}
+
 /* The operations of b above `until`, and of the blocks around it. */
 static void
 find_active(Wanted *w, IrBlock *b, const IrOp *until)
 {
-    if (b->op && b->op->kind != OP_run) {
+    if (is_inside(b)) {
         find_active(w, b->op->block, b->op);
         activate_carried(w, b);
     }
@@ -425,7 +433,7 @@ sweep(Wanted *w, IrBlock *b, IrOp *from)
 {
     pass_grad_sweep(&w->g, from);
     check_carried(w, b);
-    if (b->op && b->op->kind != OP_run)
+    if (is_inside(b))
         sweep(w, b->op->block, b->op->prev);
 }
 

@@ -16,6 +16,7 @@
  * a result that the host uses comes back by fetch; a per-replica or mirrored
  * result stays on its device, and main holds a handle.  Variables that only the
  * host uses (save, print) need no program: they are fetched from their places.
+ * A closure that main schedules is a program by itself, with all that it does.
  *
  * The body of a program is still cross-replica context: communicate makes
  * replica context of it.
@@ -81,6 +82,7 @@ is_device_op(const IrOp *op)
 {
     switch (op->kind) {
     case OP_run:
+    case OP_schedule:
     case OP_update:
     case OP_read:
     case OP_write:
@@ -141,7 +143,11 @@ group_block(Replicate *r, IrBlock *b)
 {
     r->open = NULL;
     for (IrOp *op = b->first; op; op = op->next) {
-        if (is_device_op(op)) {
+        if (op->kind == OP_schedule) {
+            r->open = NULL;
+            join_open_group(r, op);
+            r->open = NULL;
+        } else if (is_device_op(op)) {
             join_open_group(r, op);
         } else if (ir_op_info[op->kind].effect != PURE ||
                    (r->open && uses_group(r, op, r->open))) {
@@ -365,6 +371,23 @@ note_uses(Replicate *r, IrBlock *b, Group *user)
     }
 }
 
+/* Into the program; of a closure what it does. */
+static void
+clone_into(Outline *o, IrOp *op)
+{
+    ir_walk_op(op, capture_operands, o);
+    if (op->kind != OP_schedule) {
+        ir_clone_op(o->map, op, o->program->body);
+        return;
+    }
+    IrOp *end = ir_block_yield(op->regions[0]);
+    for (IrOp *in = op->regions[0]->first; in != end; in = in->next)
+        ir_clone_op(o->map, in, o->program->body);
+    for (int i = 0; i < op->num_results; i++)
+        ir_clone_set(o->map, op->results[i],
+                     ir_clone_get(o->map, end->operands[i]));
+}
+
 static void
 collect_results(Outline *o)
 {
@@ -443,10 +466,8 @@ outline_group(Replicate *r, Group *g)
     o.program =
         ir_func_new(r->m, program_name(r, g), FUNC_PROGRAM, pass_loc(first));
     o.map = ir_clone_map(r->cx->arena);
-    for (int i = 0; i < g->ops.len; i++) {
-        ir_walk_op(g->ops.data[i], capture_operands, &o);
-        ir_clone_op(o.map, g->ops.data[i], o.program->body);
-    }
+    for (int i = 0; i < g->ops.len; i++)
+        clone_into(&o, g->ops.data[i]);
     collect_results(&o);
     return_results(&o, first->loc);
     ir_infer_localities(o.program);

@@ -346,7 +346,8 @@ share_read(Simplify *s, AvailableAccesses *reads, IrOp *op)
 static bool
 begins_context(const IrOp *op)
 {
-    return op->kind == OP_run || op->kind == OP_merge || op->kind == OP_update;
+    return op->kind == OP_run || op->kind == OP_schedule ||
+           op->kind == OP_merge || op->kind == OP_update;
 }
 
 static void share_block(Simplify *s, Scope *scope, IrBlock *b);

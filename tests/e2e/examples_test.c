@@ -106,6 +106,7 @@ static const Shared shared[] = {
     {"bigram", 8, "", ""},
     {"charlm", 8, "-D C=8", "--set steps=3"},
     {"contexts", 2, "", ""},
+    {"coordinator", 8, "", ""},
     {"convnet", 8, "-D SIZE=16 -D CHANNELS=16 -D BLOCKS=1", "--set epochs=2"},
     {"linear", 8, "", ""},
     {"metric", 8, "", ""},

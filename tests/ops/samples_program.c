@@ -335,8 +335,12 @@ static const char main_text[] =
     "    print %%all {format=\"{}\"}\n"
     "    yield\n"
     "  }\n"
+    "  %%w: %s = schedule {\n"
+    "    %%w.1: %s = read {var=@v}\n"
+    "    yield %%w.1\n"
+    "  }\n"
     "  %%v: %s = read {var=@v}\n"
-    "  print %%v {format=\"{}\"}\n"
+    "  print %%v, %%w {format=\"{} {}\"}\n"
     "  %%end: f64 = now\n"
     "  %%is.1: bool = ge %%end, %%begin\n"
     "  assert %%is.1 {format=\"time goes back\"}\n"
@@ -380,7 +384,7 @@ build_main(Sampler *s)
                         type_text(s, t, whole), batch ? "rows n" : "",
                         dtype_info[t].name, dtype_info[t].name, own_type,
                         own_type, type_text(s, DT_bool, own), own_type,
-                        type_text(s, t, all), var));
+                        type_text(s, t, all), var, var, var));
     s->refused = s->out->of.gradient;
 }
 

@@ -541,6 +541,7 @@ do_op(Interp *in, Crew c, IrOp *const *at)
     case OP_while:
         return do_while(in, c, at);
     case OP_run:
+    case OP_schedule:
     case OP_merge:
     case OP_update:
     case OP_kernel:

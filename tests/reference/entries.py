@@ -9,6 +9,7 @@ definition and the definition.  Their lines are
     shape: dtype: grad:       else what they are
     call: zip(x, y, ...)      the signature, where the table has none
     devices: 2                what the example is compiled for
+    strategy: parameter_server   and with which strategy
     > print(exp(1.0))         the example: statements of main; or declarations,
                               then main { ... }
     internal                  no entry: only the library calls it
@@ -22,7 +23,7 @@ import os
 import re
 
 FACTS = ('shape', 'dtype', 'grad')
-TAGS = FACTS + ('in', 'op', 'call', 'devices')
+TAGS = FACTS + ('in', 'op', 'call', 'devices', 'strategy')
 
 GRADIENTS = {'zero': '0', 'none': 'none: no loss may depend on it so'}
 

@@ -1,6 +1,6 @@
 """examples.py - the examples of many entries as one program
 
-One program for each section and number of devices: to compile and run two
+One program for each section, number of devices and strategy: to compile and run two
 hundred programs would take a minute.  Each example is a block of main after a
 line that says whose it is; the names that it declares at top level get the
 entry's name as an end, so that examples need not know of each other.
@@ -20,22 +20,30 @@ DECLARED = re.compile(
 
 
 class Program:
-    def __init__(self, name, devices):
-        self.name, self.devices = name, devices
+    def __init__(self, name, options):
+        self.name, self.options = name, options
         self.entries = []
         self.owners = []  # the entry that each line of the text is from
         self.text = ''
 
 
+def compiler_options(entry):
+    devices = int(entry.tags.get('devices', 1))
+    options = ['--devices', 'cpu:0-%d' % (devices - 1)]
+    if 'strategy' in entry.tags:
+        options += ['--strategy', entry.tags['strategy']]
+    return options
+
+
 def programs(sections, modules):
-    """One for each section and number of devices, which has examples."""
+    """One for each section and its compiler's options, which has examples."""
     found = {}
     for section in sections:
         for entry in section.entries:
             if entry.code:
-                devices = int(entry.tags.get('devices', 1))
-                name = '%s, devices: %d' % (section.title, devices)
-                program = found.setdefault(name, Program(name, devices))
+                options = compiler_options(entry)
+                name = '%s, %s' % (section.title, ' '.join(options))
+                program = found.setdefault(name, Program(name, options))
                 program.entries.append(entry)
     for program in found.values():
         compose(program, modules)
@@ -166,8 +174,8 @@ def run(program, tfdc, tfd_run):
         with open(os.path.join(folder, 'examples.tfd'), 'w',
                   encoding='utf-8') as f:
             f.write(program.text)
-        _, problems = call(folder, program, tfdc, 'examples.tfd', '--devices',
-                           'cpu:0-%d' % (program.devices - 1))
+        _, problems = call(folder, program, tfdc, 'examples.tfd',
+                           *program.options)
         if problems:
             return problems
         output, problems = call(folder, program, tfd_run, 'examples.tfp',

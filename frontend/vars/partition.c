@@ -79,7 +79,7 @@ read_argument(Lower *cx, const Rule *r, int i, const FeArg *arg, Loc loc,
     if (!arg && *out)
         return true;
     if (!arg) {
-        fe_error(cx, loc, "%s needs \"%s\"", r->name, r->params[i]);
+        fe_error(cx, loc, "partition(%s) has no \"%s\"", r->name, r->params[i]);
         return false;
     }
     if (!fe_require_int(cx, arg->value, what, arg->loc, out))

@@ -12,7 +12,7 @@ static struct timespec
 time_after(double seconds)
 {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     double whole = floor(seconds);
     t.tv_sec += (time_t)whole;
     t.tv_nsec += (long)((seconds - whole) * 1e9);
@@ -46,8 +46,12 @@ rt_deadline_begin(RtDeadline *d, const char *call, const char *library,
     *d = (RtDeadline){.call = call, .library = library, .seconds = seconds};
     if (seconds <= 0)
         return OK;
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->changed, NULL);
+    pthread_cond_init(&d->changed, &clock);
+    pthread_condattr_destroy(&clock);
     return thread_start(&d->thread, wait_for_end, d, "the deadline of MPI");
 }
 

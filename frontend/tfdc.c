@@ -564,9 +564,9 @@ check_passes(Tfdc *t)
     const char *list = options_value(t->options, OPT_PASSES, "");
     const char *unknown = pass_first_unknown(list, t->arena);
     return unknown ? status_new(STATUS_USAGE,
-                                "--passes: there is no pass "
-                                "\"%s\"",
-                                unknown)
+                                "--passes: there is no pass \"%s\"; there are "
+                                "%s",
+                                unknown, pass_names(t->arena))
                    : OK;
 }
 
@@ -578,6 +578,17 @@ check_print_after(Tfdc *t)
         return OK;
     return status_new(STATUS_USAGE, "--print-after names no pass, but \"%s\"",
                       name);
+}
+
+/* Nothing is expanded where no program is printed. */
+static Status
+check_expand(const Options *o)
+{
+    if (!options_given(o, OPT_EXPAND) || options_given(o, OPT_TO) ||
+        options_given(o, OPT_PASSES))
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "--expand is for what --to prints: add --to placed");
 }
 
 /* The words go to standard output, and nothing else. */
@@ -622,6 +633,7 @@ read_options(Tfdc *t)
         return status_new(STATUS_USAGE, "--to ast needs a program");
     TRY(check_print_after(t));
     TRY(check_passes(t));
+    TRY(check_expand(t->options));
     TRY(check_cross(t));
     return read_collectives(t);
 }

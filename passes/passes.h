@@ -27,6 +27,9 @@ bool pass_fits(const Pass *pass, const IrModule *m);
 /* The first name of a list that is not a pass, in a; NULL: all are passes. */
 const char *pass_first_unknown(const char *list, Arena *a);
 
+/* The names of all passes in their order, with commas, in a. */
+const char *pass_names(Arena *a);
+
 /* Runs the passes of list (names separated by commas, all of existing passes;
  * NULL: the pipeline, continued after the last pass that m went through).  A
  * list may be in any order: a pass that cannot run at m's current stage is

@@ -159,6 +159,15 @@ pass_first_unknown(const char *list, Arena *a)
     return NULL;
 }
 
+const char *
+pass_names(Arena *a)
+{
+    Str names = str_new(a);
+    for (int i = 0; i < num_passes; i++)
+        str_addf(&names, "%s%s", i ? ", " : "", pass_table[i].name);
+    return str_text(&names);
+}
+
 static bool
 run_listed(IrModule *m, Diag *d, const PassOptions *options, const char *list)
 {

@@ -72,8 +72,10 @@ unknown_param(const RtRun *run, const RtSet *set)
         return status_new(STATUS_USAGE,
                           "the program has no param \"%s\"; did you mean %s?",
                           set->name, near);
-    return status_new(STATUS_USAGE, "the program has no param \"%s\"",
-                      set->name);
+    return status_new(STATUS_USAGE,
+                      "the program has no param \"%s\" (a const is given when "
+                      "compiling: tfdc -D %s=...)",
+                      set->name, set->name);
 }
 
 /* A resumed run has its original values, which main has read. */

@@ -105,7 +105,8 @@ params_have_defaults_and_values(void **state)
                  "--set lr=-1e999 is too large for f32");
     assert_fails(text, set("step", "1"), STATUS_USAGE, "did you mean steps?");
     assert_fails(text, set("zzzzzzz", "1"), STATUS_USAGE,
-                 "the program has no param \"zzzzzzz\"");
+                 "the program has no param \"zzzzzzz\" (a const is given "
+                 "when compiling: tfdc -D zzzzzzz=...)");
 }
 
 /* ---- datasets and collectives ---------------------------------------------

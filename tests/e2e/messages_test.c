@@ -279,7 +279,12 @@ static const struct {
     {"tfdc ok.tfd --explain -o -",
      "--explain prints to standard output: give the plan a file, not -o -", 2},
     {"tfdc ok.tfd --from ir --to ast", "--to ast needs a program", 2},
-    {"tfdc ok.tfd --passes fold", "--passes: there is no pass \"fold\"", 2},
+    {"tfdc ok.tfd --passes fold",
+     "--passes: there is no pass \"fold\"; there are static_batches, "
+     "differentiate, simplify, ",
+     2},
+    {"tfdc ok.tfd --expand",
+     "--expand is for what --to prints: add --to placed", 2},
     {"tfdc ok.tfd --passes allocate",
      "allocate cannot be run on this program, which is as the front end makes "
      "it\nok.tfd: note: it is for a program that is between communicate and "

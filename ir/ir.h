@@ -388,8 +388,9 @@ void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
 /* The same for op and the regions below it. */
 void ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data);
 
-/* Notes after an error or warning: the chain of calls, innermost first. */
-void ir_note_calls(Diag *d, const IrCall *calls);
+/* Notes after an error or warning: the chain of calls, innermost first, but for
+ * the one at `shown`, which is where the message is (NO_LOC: all). */
+void ir_note_calls(Diag *d, const IrCall *calls, Loc shown);
 
 void ir_count_uses(IrFunc *fn);
 /* Notes that old is to be replaced by new; ir_apply_forwards then rewrites all

@@ -283,11 +283,12 @@ ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands, IrValue *const *operands,
 enum { MAX_CALLS_NOTED = 10 };
 
 void
-ir_note_calls(Diag *d, const IrCall *calls)
+ir_note_calls(Diag *d, const IrCall *calls, Loc shown)
 {
     int n = 0, rest = 0;
     for (; calls && n < MAX_CALLS_NOTED; calls = calls->caller, n++)
-        diag_note(d, calls->loc, "%s", calls->note);
+        if (!loc_is_same(calls->loc, shown))
+            diag_note(d, calls->loc, "%s", calls->note);
     for (; calls; calls = calls->caller)
         rest++;
     if (rest)

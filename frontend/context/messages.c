@@ -4,17 +4,24 @@
  */
 #include "frontend/context/messages.h"
 
+#include "frontend/context/dispatch.h"
 #include "ir/base/message.h"
 #include "ir/type_text.h"
 
+/* An error inside the library leads with the program's own line, which is what
+ * its author may change. */
 static FeValue *
 report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
 {
+    Loc own = fe_user_loc(cx, loc);
     cx->num_errors++;
-    diag_error(cx->diag, loc, "%s", message_vprintf(cx->arena, format, args));
+    diag_error(cx->diag, own, "%s", message_vprintf(cx->arena, format, args));
+    bool in_library = !loc_is_same(own, loc);
+    if (in_library)
+        diag_note(cx->diag, loc, "it is here in the library");
     if (note)
         diag_note(cx->diag, loc, "%s", note);
-    ir_note_calls(cx->diag, cx->module->calls);
+    ir_note_calls(cx->diag, cx->module->calls, in_library ? own : NO_LOC);
     return &fe_poison;
 }
 
@@ -73,7 +80,7 @@ fe_warning(Lower *cx, Loc loc, const char *format, ...)
     va_start(args, format);
     diag_warning(cx->diag, loc, "%s", message_vprintf(cx->arena, format, args));
     va_end(args);
-    ir_note_calls(cx->diag, cx->module->calls);
+    ir_note_calls(cx->diag, cx->module->calls, NO_LOC);
 }
 
 const char *

@@ -331,8 +331,8 @@ check_agreed(Lower *cx, FeValue *v, Loc loc)
     if (!fe_is_cross(cx) || fe_locality_of(cx, v) != LOCAL_PER_REPLICA)
         return true;
     fe_error_note(cx, loc,
-                  "reduce, gather and local_results make one value, "
-                  "or several, of it",
+                  "run f(...) computes with it on each replica; reduce, gather "
+                  "and local_results make one value, or several, of it",
                   "a value that differs among the replicas cannot be computed "
                   "with in %s",
                   fe_context_name(cx->context));

@@ -161,6 +161,16 @@ call_instance(Lower *cx, const FeInstance *instance, const FeCall *call,
     return fe_call(cx, fe_binding_value(cx, b), call, verb);
 }
 
+/* The repair where a function is given by its name in quotes, or NULL. */
+static const char *
+repair_callee(Lower *cx, const FeValue *callee)
+{
+    const char *name = callee->kind == FE_STRING ? callee->text.text : NULL;
+    if (!name || !fe_find_binding(cx, intern(cx->names, name)).binding)
+        return NULL;
+    return fe_format(cx, "a function is given without quotes: %s", name);
+}
+
 FeValue *
 fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
 {
@@ -178,8 +188,8 @@ fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
     case FE_TYPE:
         return call_type(cx, callee, call);
     default:
-        return fe_error(cx, call->loc, "%s cannot be called",
-                        fe_describe(cx, callee));
+        return fe_error_note(cx, call->loc, repair_callee(cx, callee),
+                             "%s cannot be called", fe_describe(cx, callee));
     }
 }
 

@@ -29,6 +29,12 @@ typedef struct Loc {
 
 #define NO_LOC ((Loc){0, 0, 0, 0})
 
+static inline bool
+loc_is_same(Loc a, Loc b)
+{
+    return a.file == b.file && a.line == b.line && a.col == b.col;
+}
+
 typedef struct Diag Diag;
 
 /* Messages collect in a until diag_print. */

@@ -170,7 +170,7 @@ report_stale(Symbols *s, const IrOp *op, int operand)
         s->v->diag, op->loc,
         "distribute_from(fn(ctx) = ....batch(n, drop_remainder = true)) gives "
         "each replica batches of one size, which may be kept");
-    ir_note_calls(s->v->diag, op->calls);
+    ir_note_calls(s->v->diag, op->calls, NO_LOC);
 }
 
 static void

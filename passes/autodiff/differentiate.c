@@ -48,7 +48,7 @@ pass_grad_error(PassCx *cx, const IrOp *op, const char *repair,
     va_end(args);
     if (repair)
         diag_note(cx->diag, op->loc, "%s", repair);
-    ir_note_calls(cx->diag, op->calls);
+    ir_note_calls(cx->diag, op->calls, NO_LOC);
 }
 
 IrValue *
@@ -488,7 +488,7 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
                      "the loss does not depend on the variable \"%s\": its "
                      "gradient is zeros",
                      var);
-        ir_note_calls(w->g.cx->diag, w->g.grad->calls);
+        ir_note_calls(w->g.cx->diag, w->g.grad->calls, NO_LOC);
     }
     return zeros_like(&w->g, type);
 }

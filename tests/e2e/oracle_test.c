@@ -27,7 +27,6 @@ static const Program programs[] = {
     {"docs/examples/bigram.tfd", "-D BATCH=32", 3},
     {"docs/examples/contexts.tfd", "", -2},
     {"docs/examples/ragged.tfd", "", -3},
-    {"tests/conformance/shards.tfd", "--strategy parameter_server", 1},
     {"tests/e2e/programs/accumulate.tfd", "", 3},
     {"tests/e2e/programs/datasets.tfd", "", 3},
     {"tests/e2e/programs/division.tfd", "", 1},

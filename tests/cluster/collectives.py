@@ -2,15 +2,18 @@
 """collectives.py TFDC TFD_RUN [--few]
 
 What --stats says of each collective of a job: what carries it, by which
-algorithm, calls and bytes; and that it is what --explain says.  --few: of one link and algorithm.  TAP.
+algorithm, calls and bytes; and that it is what --explain says.  --few: of one
+link and algorithm.  TAP.
 """
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
+
+from hosts import free_port
+from tap import check, end
 
 TFDC, RUN = sys.argv[1:3]
 FEW = sys.argv[3:] == ["--few"]
@@ -28,16 +31,6 @@ main {{
 ROW = re.compile(r"^  \S+:(\d+):\d+ +(\w+) +(\d+) +(\d+) +([\d.]+)  (\w+) +(.*)$",
                  re.M)
 OVER = {"zmq": "libzmq.so.5", "ucx": "libucp.so.0"}
-count = failed = 0
-
-
-def check(name, good, detail=""):
-    global count, failed
-    count += 1
-    failed += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, name), flush=True)
-    for line in [] if good else str(detail).splitlines():
-        print("# " + line)
 
 
 def has_library(name):
@@ -83,12 +76,6 @@ def over_links(right):
             says(f"four processes over {link} by {by}",
                  wanted(link, by, "gather"), right, "-n", "4", "--link", link,
                  TFD_ALL_REDUCE=by)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def over_mpi(right):
@@ -137,8 +124,7 @@ def main():
     if not FEW:
         over_mpi(right)
         as_explained(page)
-    print(f"1..{count}")
-    sys.exit(failed > 0)
+    end()
 
 
 with tempfile.TemporaryDirectory() as folder:

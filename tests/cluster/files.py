@@ -3,7 +3,8 @@
 
 Processes whose machines have other files: each is in a folder of its own, with
 the plan and what it has of the data.  All end with one line that says which file
-differs between which ranks, before anything is read; nothing hangs.  --few: two of the cases.  TAP.
+differs between which ranks, before anything is read; nothing hangs.  --few: two
+of the cases.  TAP.
 """
 import os
 import shutil
@@ -11,6 +12,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+
+from hosts import free_port
+from tap import check, end
 
 TFDC, RUN = map(os.path.abspath, sys.argv[1:3])
 FEW = sys.argv[3:] == ["--few"]
@@ -30,22 +34,6 @@ REPAIR = ("processes that divide a dataset read the same files: copy them, or "
 line = b"1234567\n"
 two = {"a.txt": 8 * line, "b.txt": 8 * line}
 longer = dict(two, **{"b.txt": 9 * line})
-count = failed = 0
-
-
-def check(name, good, detail):
-    global count, failed
-    count += 1
-    failed += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, name), flush=True)
-    for line in [] if good else str(detail).splitlines():
-        print("# " + line)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def npy(num):
@@ -144,8 +132,7 @@ def main():
              {"%03d.txt" % i: line * (1 + (i == 333)) for i in range(600)}])
     if not FEW:
         cases()
-    print(f"1..{count}")
-    sys.exit(failed > 0)
+    end()
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ of it ends with the script, however that ends.
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,13 @@ NAMED_HOSTS = 16  # in /etc/hosts
 NAMESPACES = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
               "--mount-proc", "--kill-child"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "mount", "hostname"]
+
+
+def free_port():
+    """A port of loopback at which nobody listens."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def why_not():

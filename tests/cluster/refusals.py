@@ -9,10 +9,11 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
+
+from hosts import free_port
 
 TFDC, TFD_RUN, OLD, WITHOUT_VERSION, WITHOUT_SIGNALFD = sys.argv[1:]
 SECONDS = 30
@@ -71,12 +72,6 @@ class Case:
             open(path, "w").close()
         return self.said("--rank", "1", "--size", "2", "--join",
                          "192.0.2.1:9", env={"LD_LIBRARY_PATH": folder})
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def a_library_that_is_none(case):

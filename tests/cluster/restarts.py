@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+from tap import check, end
+
 TFDC, RUN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 KILLS = int(sys.argv[3]) if len(sys.argv) > 3 else 4
 INTERRUPTS = int(sys.argv[4]) if len(sys.argv) > 4 else 2
@@ -38,16 +40,6 @@ main {
   print("w {w:.9f}")
 }
 '''
-count = failed = 0
-
-
-def check(name, good, detail=''):
-    global count, failed
-    count += 1
-    failed += not good
-    print('%sok %d - %s' % ('' if good else 'not ', count, name), flush=True)
-    for line in [] if good else str(detail).splitlines():
-        print('# ' + line)
 
 
 def start(*options, env=None):
@@ -219,8 +211,7 @@ def main():
     if 'TFD_ABSENT' in os.environ:
         without_one(os.environ['TFD_ABSENT'], right)
         with_replacement(os.environ['TFD_ABSENT'], right, last)
-    print('1..%d' % count)
-    sys.exit(failed > 0)
+    end()
 
 
 with tempfile.TemporaryDirectory() as folder:

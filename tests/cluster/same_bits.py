@@ -16,11 +16,12 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from hosts import free_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
@@ -335,12 +336,6 @@ class Runner:
         os.remove(plan)
         if got != self.expected[key]:
             raise AssertionError(f"expected\n{self.expected[key]}\nnot\n{got}")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def why_not(case):

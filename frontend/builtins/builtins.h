@@ -95,6 +95,8 @@ IrValue *fe_arg_over(Lower *cx, const FeArgs *in, int axis, FeOver *out);
 /* Refuses to reduce over no elements; note is the repair, or NULL. */
 bool fe_check_some(Lower *cx, const IrValue *x, const FeAxes *axes,
                    const char *name, const char *note, Loc loc);
+/* How many elements axes have; false: the product of two lengths of batches. */
+bool fe_count_over(const IrType *t, const FeAxes *axes, Dim *out);
 /* Asks for a cast of what is not of floats; what is x as written. */
 bool fe_check_floats(Lower *cx, const IrValue *x, const char *name,
                      const char *what, Loc loc);

@@ -50,20 +50,12 @@ scale_of(Lower *cx, FeValue *largest, Loc loc)
     return fe_op1(cx, OP_stop_gradient, scale, loc);
 }
 
-/* x without the dimensions of 1 that keepdims left at axes. */
+/* x, where each axis that was reduced over is kept as 1, as over asks. */
 static FeValue *
-drop_axes(Lower *cx, FeValue *x, const FeAxes *axes, Loc loc)
+finish_axes(Lower *cx, FeValue *x, const FeOver *over, Loc loc)
 {
     IrValue *v = fe_tensor(x);
-    Dim dims[IR_MAX_RANK];
-    int rank = 0, next = 0;
-    for (int i = 0; v && i < v->type.rank; i++) {
-        if (next < axes->len && axes->axes[next] == i)
-            next++;
-        else
-            dims[rank++] = v->type.dims[i];
-    }
-    return fe_reshape(cx, v, rank, dims, loc);
+    return over->keepdims || !v ? x : fe_drop_axes(cx, v, &over->axes, loc);
 }
 
 /* ---- norm --------------------------------------------------------------- */
@@ -100,8 +92,7 @@ fe_builtin_norm(Lower *cx, const FeArgs *in)
     if (!x || !fe_check_floats(cx, x, in->name, fe_arg_text(cx, in, 0), loc))
         return &fe_poison;
     FeValue *y = length_over(cx, wide(cx, x, loc), &over.axes, NULL, loc);
-    if (!over.keepdims)
-        y = drop_axes(cx, y, &over.axes, loc);
+    y = finish_axes(cx, y, &over, loc);
     return fe_cast(cx, y, x->type.dtype, loc);
 }
 
@@ -109,17 +100,13 @@ fe_builtin_norm(Lower *cx, const FeArgs *in)
 
 /* How many elements axes have, of which each has some. */
 static bool
-count_of(Lower *cx, const IrType *t, const FeAxes *axes, Loc loc, Dim *out)
+read_count(Lower *cx, const IrType *t, const FeAxes *axes, Loc loc, Dim *out)
 {
-    *out = ir_dim_const(1);
-    for (int i = 0; i < axes->len; i++) {
-        if (ir_dim_mul(*out, t->dims[axes->axes[i]], out))
-            continue;
+    bool known = fe_count_over(t, axes, out);
+    if (!known)
         fe_error_note(cx, loc, "take it over one axis at a time",
                       "std over two axes with the batch's length");
-        return false;
-    }
-    return true;
+    return known;
 }
 
 static bool
@@ -146,7 +133,7 @@ fe_builtin_std(Lower *cx, const FeArgs *in)
     if (!x || !fe_arg_int(cx, in, 3, "ddof", &ddof) ||
         !fe_check_floats(cx, x, in->name, what, loc) ||
         !fe_check_some(cx, x, &over.axes, in->name, note, loc) ||
-        !count_of(cx, &x->type, &over.axes, loc, &count) ||
+        !read_count(cx, &x->type, &over.axes, loc, &count) ||
         !check_freedom(cx, count, ddof, loc))
         return &fe_poison;
     IrValue *y = fe_tensor(wide(cx, x, loc));
@@ -160,8 +147,7 @@ fe_builtin_std(Lower *cx, const FeArgs *in)
     FeValue *divisor =
         fe_op2(cx, OP_sub, length, fe_value_int(cx->arena, ddof), loc);
     FeValue *std = length_over(cx, centred, &over.axes, divisor, loc);
-    if (!over.keepdims)
-        std = drop_axes(cx, std, &over.axes, loc);
+    std = finish_axes(cx, std, &over, loc);
     return fe_cast(cx, std, x->type.dtype, loc);
 }
 

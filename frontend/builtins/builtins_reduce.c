@@ -71,8 +71,8 @@ fe_check_some(Lower *cx, const IrValue *x, const FeAxes *axes, const char *name,
 
 /* ---- means -------------------------------------------------------------- */
 
-static bool
-count_of(const IrType *t, const FeAxes *axes, Dim *out)
+bool
+fe_count_over(const IrType *t, const FeAxes *axes, Dim *out)
 {
     *out = ir_dim_const(1);
     for (int i = 0; i < axes->len; i++)
@@ -110,7 +110,7 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
                   what, what);
     if (!fe_check_some(cx, x, axes, "mean", note, loc))
         return &fe_poison;
-    if (!count_of(t, axes, &count))
+    if (!fe_count_over(t, axes, &count))
         return fe_error_note(cx, loc, "take the mean over one axis at a time",
                              "mean over two axes with the batch's length");
     FeValue *divisor =

@@ -185,20 +185,15 @@ check_squeezed(Lower *cx, const IrValue *x, const FeAxes *axes, Loc loc)
     return true;
 }
 
-/* x without axes, or without all that are 1 if that is NULL. */
-static FeValue *
-squeeze(Lower *cx, IrValue *x, const FeAxes *axes, Loc loc)
+/* All that are 1. */
+static FeAxes
+axes_of_one(const IrType *t)
 {
-    Shape s = {0};
-    int next = 0;
-    for (int i = 0; i < x->type.rank; i++) {
-        bool named = axes && next < axes->len && axes->axes[next] == i;
-        bool is_one = ir_dim_equal(x->type.dims[i], ir_dim_const(1));
-        next += named;
-        if (axes ? !named : !is_one)
-            s.dims[s.rank++] = x->type.dims[i];
-    }
-    return fe_reshape(cx, x, s.rank, s.dims, loc);
+    FeAxes axes = {0};
+    for (int i = 0; i < t->rank; i++)
+        if (ir_dim_equal(t->dims[i], ir_dim_const(1)))
+            axes.axes[axes.len++] = i;
+    return axes;
 }
 
 FeValue *
@@ -209,11 +204,11 @@ fe_builtin_squeeze(Lower *cx, const FeArgs *in)
     if (!x)
         return &fe_poison;
     if (!fe_arg(in, 1))
-        return squeeze(cx, x, NULL, in->loc);
-    if (!fe_arg_axes(cx, in, 1, x->type.rank, &axes) ||
-        !check_squeezed(cx, x, &axes, fe_arg_loc(in, 1)))
+        axes = axes_of_one(&x->type);
+    else if (!fe_arg_axes(cx, in, 1, x->type.rank, &axes) ||
+             !check_squeezed(cx, x, &axes, fe_arg_loc(in, 1)))
         return &fe_poison;
-    return squeeze(cx, x, &axes, in->loc);
+    return fe_drop_axes(cx, x, &axes, in->loc);
 }
 
 /* ---- order of axes and elements ----------------------------------------- */

@@ -37,6 +37,20 @@ fe_broadcast(Lower *cx, IrValue *x, int rank, const Dim *dims, Loc loc)
     return shaped(cx, OP_broadcast, x, rank, dims, loc);
 }
 
+FeValue *
+fe_drop_axes(Lower *cx, IrValue *x, const FeAxes *axes, Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    int rank = 0, next = 0;
+    for (int i = 0; i < x->type.rank; i++) {
+        if (next < axes->len && axes->axes[next] == i)
+            next++;
+        else
+            dims[rank++] = x->type.dims[i];
+    }
+    return fe_reshape(cx, x, rank, dims, loc);
+}
+
 IrValue *
 fe_flatten(Lower *cx, IrValue *x, Loc loc)
 {

@@ -27,6 +27,8 @@ typedef struct FeAxes {
     int64_t axes[IR_MAX_RANK];
     int len;
 } FeAxes;
+/* x without these axes, along each of which it has one element. */
+FeValue *fe_drop_axes(Lower *cx, IrValue *x, const FeAxes *axes, Loc loc);
 FeValue *fe_reduce_axes(Lower *cx, IrOpKind kind, IrValue *x,
                         const FeAxes *axes, bool keepdims, Loc loc);
 

@@ -84,9 +84,9 @@ add_link(Str *out, const IrModule *m)
             "  zmq, mpi, ucx      what takes least by the latency and the rate "
             "that are measured then; K is their product\n");
     for (int size = 2; size <= n; size++) {
-        IrCollProcesses p = processes_of(n, size);
         if (n % size)
             continue;
+        IrCollProcesses p = processes_of(n, size);
         str_addf(out, "  %6d processes   ", size);
         add_choices(out, &p);
     }

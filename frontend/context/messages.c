@@ -18,7 +18,7 @@ report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
     diag_error(cx->diag, own, "%s", message_vprintf(cx->arena, format, args));
     bool in_library = !loc_is_same(own, loc);
     if (in_library)
-        diag_note(cx->diag, loc, "it is here in the library");
+        diag_note(cx->diag, loc, "found here, in the library");
     if (note)
         diag_note(cx->diag, loc, "%s", note);
     ir_note_calls(cx->diag, cx->module->calls, in_library ? own : NO_LOC);
@@ -122,10 +122,13 @@ const char *
 fe_context_name(FeContext c)
 {
     static const char *const names[] = {
-        [FE_TOP] = "a declaration",       [FE_CROSS] = "main",
-        [FE_REPLICA] = "replica context", [FE_MERGE] = "a merge",
+        [FE_TOP] = "a declaration",
+        [FE_CROSS] = "main",
+        [FE_REPLICA] = "replica context",
+        [FE_MERGE] = "a merge",
         [FE_CLOSURE] = "a closure",
-        [FE_UPDATE] = "an update",        [FE_DATA] = "a function of a dataset",
+        [FE_UPDATE] = "an update",
+        [FE_DATA] = "a function of a dataset",
         [FE_INIT] = "an initial value",
     };
     return names[c];

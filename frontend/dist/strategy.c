@@ -264,7 +264,8 @@ bind_properties(Lower *cx, const IrDevices *devices)
         {"should_checkpoint", yes},
         {"should_save_summary", yes},
         {"require_static_shapes", no},
-        {"between_graph", info->central || info->workers || info->servers ? yes : no},
+        {"between_graph",
+         info->central || info->workers || info->servers ? yes : no},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         fe_bind(cx, scope, intern(cx->names, fields[i].name), fields[i].value,

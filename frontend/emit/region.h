@@ -21,9 +21,9 @@ typedef struct FeRegion {
 FeRegion fe_region_enter(Lower *cx, IrBlock *block, FeContext context);
 void fe_region_leave(Lower *cx, const FeRegion *saved);
 
-/* Appends operation kind (run, schedule, merge, update) to the current block and lowers
- * into its region from now on, in that context.  NULL (with a message, or in
- * FE_TOP) when it cannot stand here for a limit's sake. */
+/* Appends operation kind (run, schedule, merge, update) to the current block
+ * and lowers into its region from now on, in that context.  NULL (with a
+ * message, or in FE_TOP) when it cannot stand here for a limit's sake. */
 IrOp *fe_region_open(Lower *cx, IrOpKind kind, FeContext context, Loc loc,
                      FeRegion *saved);
 /* Yields the leaves of result that the region computed, goes back to where it

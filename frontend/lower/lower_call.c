@@ -166,7 +166,8 @@ static const char *
 repair_callee(Lower *cx, const FeValue *callee)
 {
     const char *name = callee->kind == FE_STRING ? callee->text.text : NULL;
-    if (!name || !fe_find_binding(cx, intern(cx->names, name)).binding)
+    if (!name || (!fe_builtin_find(name) &&
+                  !fe_find_binding(cx, intern(cx->names, name)).binding))
         return NULL;
     return fe_format(cx, "a function is given without quotes: %s", name);
 }

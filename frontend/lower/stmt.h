@@ -10,7 +10,7 @@
 bool fe_check_names(Lower *cx, const AstNode *pattern, const FeValue *value);
 /* value, of the type that a let or mut states behind its name; NULL: none. */
 FeValue *fe_as_stated(Lower *cx, const AstNode *pattern, const AstNode *type,
-                  FeValue *value, Loc loc);
+                      FeValue *value, Loc loc);
 /* Binds the names of a pattern to value; muts become typed values. */
 void fe_bind_pattern(Lower *cx, const AstNode *pattern, FeValue *value,
                      bool is_mut);

@@ -13,7 +13,7 @@
 /* The contexts of an operation, or-ed. */
 enum {
     IN_MAIN = 1,    /* main itself, cross-replica */
-    IN_CROSS = 2,   /* other cross-replica context */
+    IN_CROSS = 2,   /* other cross-replica context: merges, closures */
     IN_REPLICA = 4, /* run regions, device programs */
     IN_UPDATE = 8,
     IN_HOST = 16, /* functions of datasets */
@@ -62,6 +62,16 @@ static const struct {
     {OP_fetch_var, IN_MAIN, PHASE_PLACED},
 };
 
+/* Main schedules it, and another process may execute it. */
+static bool
+is_in_closure(const IrBlock *b)
+{
+    const IrOp *op = b->op;
+    while (op && op->kind != OP_schedule)
+        op = op->block ? op->block->op : NULL;
+    return op != NULL;
+}
+
 static unsigned
 where_is(const IrBlock *b)
 {
@@ -77,7 +87,7 @@ where_is(const IrBlock *b)
     }
     switch (b->func->kind) {
     case FUNC_MAIN:
-        return IN_MAIN;
+        return is_in_closure(b) ? IN_CROSS : IN_MAIN;
     case FUNC_HOST:
         return IN_HOST;
     case FUNC_INIT:

@@ -11,6 +11,7 @@
 #include "ir/base/status.h"
 #include "ir/plan/plan.h"
 #include "runtime/cluster/group/group.h"
+#include "runtime/cluster/resolve/roles.h"
 #include "runtime/link/carrier.h"
 #include "runtime/cluster/segments/exchange.h"
 #include "runtime/hal/wait.h"
@@ -56,6 +57,8 @@ typedef struct RtOptions {
      * must be given, is how the job ended. */
     const RtJobOptions *job;
     RtJobEnd *end;
+    /* The run is a task of a parameter-server job; NULL: it is alone. */
+    const RtTaskOptions *task;
     /* For tests, instead of a job: the run is one of the group's processes,
      * each of which has its share of the replicas; NULL: it is alone.  Used by
      * one run, which does not close it. */

@@ -131,6 +131,8 @@ clone_func(const IrFunc *from, IrModule *m)
     IrFunc *to = ir_func_new(m, from->name, from->kind, from->loc);
     if (from->variant_of)
         to->variant_of = intern(m->names, from->variant_of);
+    if (from->worker_of)
+        to->worker_of = intern(m->names, from->worker_of);
     to->arena_bytes = from->arena_bytes;
     copy_args(map, from->body, to->body);
     ir_clone_body(map, from->body, to->body);

@@ -133,6 +133,7 @@ struct IrFunc {
     IrBlock *body; /* ends in return */
     Loc loc;
     const char *variant_of; /* full-batch copy of that program, or NULL */
+    const char *worker_of;  /* copy of that program for workers, or NULL */
     int64_t arena_bytes;    /* high-water mark of ARENA or FRAME places */
     IrFunc *next;
 };
@@ -217,6 +218,8 @@ typedef struct IrIter {
     IrNames datasets; /* divided: one; whole: one a pipeline, which are the
                          workers, or one worker's replicas */
     bool whole;
+    bool per_worker;   /* each worker has one of its own, and takes its elements
+                          for closures; else main takes them */
     ShardPolicy shard; /* of the elements before they are divided */
     int32_t rows; /* a symbol n of its elements' rows, or -1: static shapes;
                      an iter_next may have another of the same bounds */

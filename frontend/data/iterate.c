@@ -201,6 +201,7 @@ add_iter(Lower *cx, const FeDistDataset *dist, Loc loc)
     it->name = iter_name(cx, it->datasets.data[0]);
     it->whole = dist->per_pipeline;
     it->shard = dist->shard;
+    it->per_worker = dist->per_worker;
     it->loc = loc;
     FeIterInfo info = {it, replica_part(cx, dist, it), dist->per_worker};
     VEC_PUSH(m->arena, m->iters, it);

@@ -114,18 +114,22 @@ fe_builtin_fetch(Lower *cx, const FeArgs *in)
     return fe_value_map(cx->arena, fe_arg(in, 0), value_of, NULL);
 }
 
-/* A process that is coordinator and worker executes a closure where it is
- * scheduled, so nothing is left to wait for. */
+static FeValue *
+emit_wait(Lower *cx, IrOpKind kind, const FeArgs *in)
+{
+    if (!fe_check_coordinator(cx, in->name, in->loc))
+        return &fe_poison;
+    return fe_emit(cx, fe_op(cx, kind, 0, NULL, in->loc));
+}
+
 FeValue *
 fe_builtin_join(Lower *cx, const FeArgs *in)
 {
-    return fe_check_coordinator(cx, in->name, in->loc) ? &fe_none : &fe_poison;
+    return emit_wait(cx, OP_join, in);
 }
 
 FeValue *
 fe_builtin_done(Lower *cx, const FeArgs *in)
 {
-    return fe_check_coordinator(cx, in->name, in->loc)
-               ? fe_value_bool(cx->arena, true)
-               : &fe_poison;
+    return emit_wait(cx, OP_done, in);
 }

@@ -277,6 +277,7 @@ parse_iter(Parser *p)
         it->shard =
             (ShardPolicy)ir_parse_word_of(p, ir_shard_words, "a policy");
     }
+    it->per_worker = ir_parse_accept_word(p, "per_worker");
     it->rows = -1;
     if (ir_parse_accept_word(p, "rows"))
         it->rows = ir_parse_symbol(p, "a batch symbol");

@@ -295,6 +295,8 @@ ir_parse_func(Parser *p)
                                             "main, host, init or program");
     if (ir_parse_accept_word(p, "variant"))
         fn->variant_of = ir_parse_name(p);
+    if (ir_parse_accept_word(p, "worker"))
+        fn->worker_of = ir_parse_name(p);
     if (ir_parse_accept_word(p, "bytes"))
         fn->arena_bytes = ir_parse_int(p, 0, IR_MAX_BYTES);
     fn->loc = ir_parse_loc(p);

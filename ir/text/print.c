@@ -366,6 +366,10 @@ ir_print_func(Str *out, const IrFunc *fn)
         str_add(out, " variant ");
         ir_print_name(out, fn->variant_of);
     }
+    if (fn->worker_of) {
+        str_add(out, " worker ");
+        ir_print_name(out, fn->worker_of);
+    }
     if (fn->arena_bytes)
         str_addf(out, " bytes %lld", (long long)fn->arena_bytes);
     ir_print_loc(out, fn->module, fn->loc);

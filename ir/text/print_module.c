@@ -154,6 +154,7 @@ print_iter(Str *out, const IrModule *m, const IrIter *it)
     }
     if (!it->whole)
         str_addf(out, " shard %s", ir_shard_words[it->shard]);
+    str_add(out, it->per_worker ? " per_worker" : "");
     if (it->rows >= 0)
         str_addf(out, " rows %s", m->symbols.data[it->rows].name);
     ir_print_loc(out, m, it->loc);

@@ -57,7 +57,10 @@ static const struct {
     {OP_iter_open, IN_MAIN, PHASE_PLACED},
     {OP_iter_has_next, IN_MAIN, PHASE_PLACED},
     {OP_iter_next, IN_MAIN, PHASE_PLACED},
+    {OP_join, IN_MAIN, PHASE_PLACED},
+    {OP_done, IN_MAIN, PHASE_PLACED},
     {OP_launch, IN_MAIN, PHASE_PLACED},
+    {OP_push, IN_CROSS | IN_REPLICA, PHASE_PLACED},
     {OP_fetch, IN_MAIN, PHASE_PLACED},
     {OP_fetch_var, IN_MAIN, PHASE_PLACED},
 };

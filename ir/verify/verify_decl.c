@@ -152,6 +152,14 @@ check_var(Verify *v, const IrVar *var)
         check_init(v, var);
 }
 
+/* Whether there is a program of that name which is not for workers. */
+static bool
+is_program(const Verify *v, const char *name)
+{
+    const IrFunc *fn = ir_func_find(v->module, name);
+    return fn && fn->kind == FUNC_PROGRAM && !fn->worker_of;
+}
+
 static void
 check_func(Verify *v, const IrFunc *fn, int *num_mains)
 {
@@ -167,6 +175,11 @@ check_func(Verify *v, const IrFunc *fn, int *num_mains)
     if (fn->variant_of && !ir_func_find(v->module, fn->variant_of))
         ir_verify_error_at(v, fn->loc, "there is no program @%s",
                            fn->variant_of);
+    if (fn->worker_of && !is_program(v, fn->worker_of))
+        ir_verify_error_at(v, fn->loc,
+                           "@%s is a worker's of @%s, and there "
+                           "is no such program",
+                           fn->name, fn->worker_of);
     for (int i = 0; fn->kind == FUNC_HOST && i < fn->body->args.len; i++) {
         if (fn->body->args.data[i]->type.locality != LOCAL_HOST)
             ir_verify_error_at(v, fn->loc, "@%s takes host values", fn->name);
@@ -658,6 +671,11 @@ check_iter(Verify *v, const IrIter *it)
                            "%d pipelines of \"%s\" are not one for each worker "
                            "or replica",
                            it->datasets.len, it->name);
+    if (it->per_worker && !ir_strategy_info[m->strategy].servers)
+        ir_verify_error_at(v, it->loc,
+                           "\"%s\" is of workers, and the strategy %s has "
+                           "no coordinator",
+                           it->name, ir_strategy_names[m->strategy]);
     if (it->rows >= m->symbols.len ||
         (it->rows >= 0 && !ir_symbol_is_share(&m->symbols.data[it->rows])))
         ir_verify_error_at(

@@ -342,18 +342,66 @@ check_call(Verify *v, const IrOp *op, const char *name, bool full)
 }
 
 static const char *
-check_launch(Verify *v, const IrOp *op)
+check_full(Verify *v, const IrOp *op)
 {
     const char *full = ir_text(op, A_full);
-    const char *name = ir_text(op, A_program);
-    const char *wrong = check_call(v, op, name, false);
-    if (!wrong && full)
-        wrong = check_call(v, op, full, true);
-    const IrFunc *variant = full ? ir_func_find(v->module, full) : NULL;
-    if (!wrong && full &&
-        (!variant->variant_of || strcmp(variant->variant_of, name) != 0))
-        wrong = MESSAGE("full is a variant of another program");
+    const char *wrong = check_call(v, op, full, true);
+    if (wrong)
+        return wrong;
+    const char *of = ir_func_find(v->module, full)->variant_of;
+    if (!of || strcmp(of, ir_text(op, A_program)) != 0)
+        return MESSAGE("full is a variant of another program");
+    return NULL;
+}
+
+static const char *
+check_worker(Verify *v, const IrOp *op)
+{
+    const char *worker = ir_text(op, A_worker);
+    const char *wrong = check_call(v, op, worker, false);
+    if (wrong)
+        return wrong;
+    const char *of = ir_func_find(v->module, worker)->worker_of;
+    if (!of || strcmp(of, ir_text(op, A_program)) != 0)
+        return MESSAGE("worker is a variant of another program");
+    return NULL;
+}
+
+static const char *
+check_launch(Verify *v, const IrOp *op)
+{
+    const char *wrong = check_call(v, op, ir_text(op, A_program), false);
+    if (!wrong && ir_has(op, A_full))
+        wrong = check_full(v, op);
+    if (!wrong && ir_has(op, A_worker))
+        wrong = check_worker(v, op);
+    if (!wrong && (ir_int(op, A_scheduled) || ir_has(op, A_worker)) &&
+        !ir_strategy_info[v->module->strategy].servers)
+        wrong = MESSAGE("the strategy has no servers and workers");
     return wrong;
+}
+
+/* A worker has one value for its replicas; a server has none of them. */
+static const char *
+check_push(Verify *v, const IrOp *op)
+{
+    const IrFunc *update = ir_func_find(v->module, ir_text(op, A_update));
+    if (!op->block->func->worker_of)
+        return MESSAGE("programs for workers push, and no others");
+    if (!update || update->kind != FUNC_PROGRAM || update->worker_of ||
+        update->variant_of)
+        return MESSAGE("the update is no program for servers");
+    const IrValues *args = &update->body->args;
+    if (ir_func_return(update)->num_operands || args->len != op->num_operands)
+        return MESSAGE("the update has other parameters, or results");
+    for (int i = 0; i < args->len; i++) {
+        const IrType *t = &args->data[i]->type;
+        if (!passes_as(v->module, &op->operands[i]->type, t, false))
+            return MESSAGE("what is pushed is not what the update takes");
+        if (at_devices(t->locality) != LOCAL_MIRRORED)
+            return MESSAGE("servers take what is equal on all replicas");
+    }
+    return NULL;
 }
 
 /* ---- other names and texts --------------------------------------------- */
@@ -492,6 +540,7 @@ static const struct {
     {OP_grad, check_grad},
     {OP_custom_gradient, check_custom_gradient},
     {OP_launch, check_launch},
+    {OP_push, check_push},
     {OP_iter_next, check_iter_next},
     {OP_iter_open, check_iter_use},
     {OP_iter_has_next, check_iter_use},

@@ -37,9 +37,10 @@ struct RtHostOp {
             const RtReplicaRows *replica_rows; /* NULL where batch is -1 */
         };
         RtLaunch *launch;
-        const char *param; /* its value, in its dtype */
-        const IrVar *var;  /* fetch_var */
-        bool each;         /* print: a line of each replica */
+        const char *param;  /* its value, in its dtype */
+        const IrVar *var;   /* fetch_var */
+        bool each;          /* print: a line of each replica */
+        RtFunction *update; /* push */
     };
 };
 

@@ -64,6 +64,9 @@ struct RtRun {
     Scalar *params;       /* as the module's params */
     RtIterBinding *iterators;      /* as the module's iters */
     VEC(RtElementCall *) elements; /* dataset functions in use */
+    /* Sends what h, a push of a worker's program, has for the servers; NULL:
+     * the variables are those of this process. */
+    int32_t (*push)(RtInvocation *inv, const RtHostOp *h);
     VEC(RtLaunch *) launches;
     const RtLaunch *last_launch; /* that was executed */
     int64_t arena_bytes;         /* of a replica */

@@ -273,8 +273,8 @@ build_custom_gradient(Sampler *s)
     if (s->refused)
         return;
     IrValue *square = ir_build2(s->b, OP_mul, x, x, s->loc);
-    IrOp *op =
-        ir_build_op(s->b, OP_custom_gradient, 2, (IrValue *[]){square, x}, s->loc);
+    IrOp *op = ir_build_op(s->b, OP_custom_gradient, 2,
+                           (IrValue *[]){square, x}, s->loc);
     ir_op_results(op, 1, &square->type);
     IrBlock *b = op->regions[0];
     IrType t = square->type;
@@ -339,6 +339,9 @@ static const char main_text[] =
     "    %%w.1: %s = read {var=@v}\n"
     "    yield %%w.1\n"
     "  }\n"
+    "  join\n"
+    "  %%all.1: bool = done\n"
+    "  assert %%all.1 {format=\"closures go on\"}\n"
     "  %%v: %s = read {var=@v}\n"
     "  print %%v, %%w {format=\"{} {}\"}\n"
     "  %%end: f64 = now\n"
@@ -386,6 +389,48 @@ build_main(Sampler *s)
                         own_type, type_text(s, DT_bool, own), own_type,
                         type_text(s, t, all), var, var, var));
     s->refused = s->out->of.gradient;
+}
+
+/* A closure that adds to a variable: its program, and what a worker executes
+ * in its place. */
+static const char push_text[] =
+    "tfd-ir 1 phase replicated\n"
+    "source 0 \"main.tfd\"\n"
+    "strategy parameter_server devices \"cpu:0-%d\" replicas %d\n"
+    "var @w: %s mirrored sync(on_write) aggregate(none)\n"
+    "func @main() main at 1:1+1 {\n"
+    "  launch {program=@p scheduled=true worker=@p.worker}\n"
+    "  %%w: %s = fetch_var {var=@w}\n"
+    "  print %%w {format=\"{}\"}\n"
+    "  return\n"
+    "}\n"
+    "func @p() program at 1:1+1 {\n"
+    "  %%x: %s mirrored = iota {dims=[%d] dtype=%s axis=0}\n"
+    "  write %%x {var=@w mode=set}\n"
+    "  return\n"
+    "}\n"
+    "func @p.worker() program worker @p at 1:1+1 {\n"
+    "  %%x: %s mirrored = iota {dims=[%d] dtype=%s axis=0}\n"
+    "  push %%x {update=@update}\n"
+    "  return\n"
+    "}\n"
+    "func @update(%%x: %s mirrored) program at 1:1+1 {\n"
+    "  write %%x {var=@w mode=set}\n"
+    "  return\n"
+    "}\n";
+
+void
+build_push(Sampler *s)
+{
+    DType t = dtype_of(s);
+    const char *name = dtype_info[t].name;
+    int n = s->out->of.size > 0 ? (int)s->out->of.size : 1;
+    int replicas = s->out->of.num_replicas;
+    const char *type = type_text(s, t, number_text(s, n));
+    sampler_read_main(s, arena_printf(s->m->arena, push_text, replicas - 1,
+                                      replicas, type, type, type, n, name, type,
+                                      n, name, type));
+    s->refused = s->out->of.gradient || t == DT_bool;
 }
 
 /* A variable is saved, changed, and restored. */

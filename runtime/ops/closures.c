@@ -1,0 +1,45 @@
+/*
+ * closures.c - join, done, push: what main schedules, and what it changes
+ *
+ * A process that has coordinator, worker and servers in one executes a closure
+ * where main schedules it, on the variables that are there: nothing is left to
+ * wait for, and nothing has to be sent.
+ */
+#include "runtime/exec/run_state.h"
+#include "runtime/ops/host_ops.h"
+
+int32_t
+rt_op_join(RtInvocation *inv, const RtHostOp *h)
+{
+    (void)inv;
+    (void)h;
+    return EXEC_OK;
+}
+
+int32_t
+rt_op_done(RtInvocation *inv, const RtHostOp *h)
+{
+    bool all_ended = true;
+    rt_write_value(inv, &h->out[0], &all_ended);
+    return EXEC_OK;
+}
+
+/* The verifier compares the types of what is pushed and of the update's
+ * parameters. */
+Status
+rt_prepare_push(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    TRY(rt_load_function(run, ir_text(h->op, A_update), FUNC_PROGRAM,
+                         &h->update));
+    if (h->update->num_in != h->op->num_operands || h->update->num_out)
+        return plan_refuse(run->plan, "@%s does not take what @%s pushes",
+                           h->update->ir->name, fn->ir->name);
+    return OK;
+}
+
+int32_t
+rt_op_push(RtInvocation *inv, const RtHostOp *h)
+{
+    const RtRun *run = inv->executor->run;
+    return run->push ? run->push(inv, h) : EXEC_OK;
+}

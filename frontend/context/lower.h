@@ -95,6 +95,10 @@ struct Lower {
     Map *instances;              /* their paths: see fe_unique_name */
     VEC(FeFile) files;           /* that are used */
 
+    /* The operator that is applied, of which messages show the operands; NULL
+     * where none is written: see fe_side_text. */
+    const AstNode *applied;
+
     /* The name of an instance made by the expression being evaluated; NULL
      * where none can be made. */
     const char *path;

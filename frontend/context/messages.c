@@ -94,6 +94,16 @@ fe_format(Lower *cx, const char *format, ...)
 }
 
 const char *
+fe_side_text(Lower *cx, int side, Loc loc)
+{
+    const AstNode *n = cx->applied;
+    if (!n || !loc_is_same(n->loc, loc) ||
+        !loc_is_same(fe_user_loc(cx, loc), loc))
+        return NULL;
+    return fe_ast_text(cx->arena, side ? n->binary.right : n->binary.left);
+}
+
+const char *
 fe_unique_name(Lower *cx, Map *taken, const char *base)
 {
     const char *name = base;

@@ -26,6 +26,9 @@ void fe_warning(Lower *cx, Loc loc, const char *format, ...)
 /* A formatted string in cx->arena, for notes. */
 const char *fe_format(Lower *cx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The left (0) or right (1) operand of the operator that is applied at loc, as
+ * its author wrote it; NULL if none is, or the library applies it. */
+const char *fe_side_text(Lower *cx, int side, Loc loc);
 /* base, or base.2, base.3, ...: the first name that is not in taken, where it
  * is from now on. */
 const char *fe_unique_name(Lower *cx, Map *taken, const char *base);

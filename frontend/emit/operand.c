@@ -518,17 +518,47 @@ fe_operand_as(Lower *cx, FeValue *v, DType t, Loc loc)
     return check_agreed(cx, v, loc) ? operand_at(cx, v, t, loc) : NULL;
 }
 
-/* Whether a value has no dtype of its own that is another one. */
+/* Floats hold more than integers, and these more than bools. */
+static int
+dtype_kind(DType t)
+{
+    return dtype_is_float(t) ? 2 : t != DT_bool;
+}
+
+/* Whether values of a become ones of b, not the reverse: less is lost, and the
+ * gradient of a float is not. */
 static bool
-check_common(Lower *cx, const FeValue *v, DType common, Loc loc)
+is_cast_to(DType a, DType b)
+{
+    if (dtype_kind(a) != dtype_kind(b))
+        return dtype_kind(a) < dtype_kind(b);
+    return dtype_info[a].bytes < dtype_info[b].bytes;
+}
+
+/* Operands 0 and i are an a and a b. */
+static const char *
+cast_note(Lower *cx, DType a, DType b, int i, Loc loc)
+{
+    bool first = is_cast_to(a, b);
+    DType from = first ? a : b, to = first ? b : a;
+    const char *text = fe_side_text(cx, first ? 0 : i, loc);
+    if (text)
+        return fe_format(cx, "cast it: %s(%s)", dtype_info[to].name, text);
+    return fe_format(cx, "cast the %s: %s(...)", dtype_info[from].name,
+                     dtype_info[to].name);
+}
+
+/* Whether value i has no dtype of its own that is another one. */
+static bool
+check_common(Lower *cx, const FeValue *v, int i, DType common, Loc loc)
 {
     Hint h = {0};
     add_hint(v, &h);
     if (!h.typed || h.dtype == common)
         return true;
-    const char *own = dtype_info[h.dtype].name;
-    fe_error_note(cx, loc, fe_format(cx, "cast one of them: %s(...)", own),
-                  "%s and %s do not mix", dtype_info[common].name, own);
+    fe_error_note(cx, loc, cast_note(cx, common, h.dtype, i, loc),
+                  "%s and %s do not mix", dtype_info[common].name,
+                  dtype_info[h.dtype].name);
     return false;
 }
 
@@ -538,7 +568,7 @@ fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc)
     DType t = fe_common_dtype(cx, n, v);
     bool ok = true;
     for (int i = 0; i < n && ok; i++)
-        ok = check_common(cx, v[i], t, loc);
+        ok = check_common(cx, v[i], i, t, loc);
     for (int i = 0; i < n; i++) {
         out[i] = ok ? fe_operand_as(cx, v[i], t, loc) : NULL;
         ok = ok && out[i];

@@ -96,6 +96,15 @@ eval_decided(Lower *cx, const AstNode *n, FeValue *left)
 }
 
 static FeValue *
+apply_binary(Lower *cx, const AstNode *n, FeValue *left, FeValue *right)
+{
+    cx->applied = n;
+    FeValue *v = fe_binary(cx, n->binary.op, left, right, n->loc);
+    cx->applied = NULL;
+    return v;
+}
+
+static FeValue *
 eval_binary(Lower *cx, const AstNode *n)
 {
     bool truth;
@@ -105,7 +114,7 @@ eval_binary(Lower *cx, const AstNode *n)
         fe_value_is_bool(left, &truth) && truth == (op == AST_OP_OR))
         return eval_decided(cx, n, left);
     FeValue *right = fe_eval(cx, n->binary.right);
-    return fe_binary(cx, op, left, right, n->loc);
+    return apply_binary(cx, n, left, right);
 }
 
 /* ---- the table ---------------------------------------------------------- */

@@ -103,6 +103,17 @@ divides_integers(Lower *cx, FeValue *x, FeValue *y)
     return int_x && int_y;
 }
 
+static FeValue *
+refuse_quotient(Lower *cx, Loc loc)
+{
+    const char *x = fe_side_text(cx, 0, loc), *y = fe_side_text(cx, 1, loc);
+    return fe_error_note(
+        cx, loc,
+        fe_format(cx, "use // to round down, or cast: f32(%s) / f32(%s)",
+                  x ? x : "x", y ? y : "y"),
+        "\"/\" is for floats");
+}
+
 /* ---- powers ------------------------------------------------------------- */
 
 static FeValue *
@@ -202,9 +213,7 @@ fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
     if (!check_number(cx, x, op, loc) || !check_number(cx, y, op, loc))
         return &fe_poison;
     if (op == AST_OP_DIV && divides_integers(cx, x, y))
-        return fe_error_note(cx, loc,
-                             "use // to round down, or cast: f32(x) / f32(y)",
-                             "\"/\" is for floats");
+        return refuse_quotient(cx, loc);
     FeValue *known = fe_fold_binary(cx, op, x, y, loc);
     if (known)
         return known;

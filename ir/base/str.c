@@ -204,8 +204,9 @@ nearest_name(const char *name, const char *const *candidates, int n)
     size_t len = strlen(name);
     if (len == 0 || len > MAX_NAME)
         return NULL;
-    /* A third may differ, but at least one letter must be the same. */
-    int limit = ((int)len + 2) / 3;
+    /* A third may differ, but at least one letter must be the same: of two
+     * letters one, of four one, of five two. */
+    int limit = ((int)len + 1) / 3;
     if (limit >= (int)len)
         limit = (int)len - 1;
     for (int i = 0; i < n; i++) {

@@ -164,6 +164,7 @@ the_nearest_name_is_suggested(void **state)
         {"Mirrored", "mirrored"},
         {"mirored", "mirrored"},
         {"y", NULL},
+        {"real", NULL},
         {"", NULL},
         {"completely_different", NULL},
         {"all_reduce", "all_reduce"},

@@ -41,6 +41,36 @@ static const struct {
 };
 /* clang-format on */
 
+static const struct {
+    const char *theirs, *instead;
+} methods[] = {
+    {"backward", "the gradients are a value: grad(loss, trainable())"},
+    {"grad", "the gradients are a value: grad(loss, trainable())"},
+    {"zero_grad", "gradients are values, and none is left of the last step"},
+    {"step", "an optimizer has apply(variables, gradients)"},
+    {"minimize", "an optimizer has apply(variables, gradients)"},
+    {"apply_gradients", "an optimizer has apply(variables, gradients)"},
+    {"parameters", "trainable(x) lists the variables of x"},
+    {"item", "a scalar is a number as it is"},
+    {"numpy", "a tensor is printed and saved as it is"},
+    {"detach", "stop_gradient(x) is x without its gradient"},
+    {"cuda", "tfdc --devices cuda:0 says where a program runs"},
+    {"cpu", "tfdc --devices cpu:0 says where a program runs"},
+    {"size", "shape(x) lists the dimensions, len(x) is the first"},
+    {"view", "reshape(x, dimensions) has the elements in another shape"},
+    {"train", "a layer is told when it is called: x(input, training = true)"},
+    {"eval", "a layer is told when it is called: x(input, training = false)"},
+};
+
+const char *
+fe_hint_method(const char *name)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (strcmp(methods[i].theirs, name) == 0)
+            return methods[i].instead;
+    return NULL;
+}
+
 const char *
 fe_hint_foreign(const char *name)
 {

@@ -5,6 +5,7 @@
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
@@ -267,24 +268,51 @@ field_names(Lower *cx, const FeNest *nest)
 }
 
 static const char *
-field_note(Lower *cx, const FeValue *v, const char *name)
+nearest_field(Lower *cx, const FeValue *v, const char *name)
 {
-    const char *near = NULL;
     if (v->kind == FE_NEST && v->nest.names)
-        near = nearest_name(name, v->nest.names, v->nest.len);
-    else if (v->kind == FE_INSTANCE)
-        near = fe_nearest_member(cx, v->instance->scope, name);
+        return nearest_name(name, v->nest.names, v->nest.len);
+    if (v->kind == FE_INSTANCE)
+        return fe_nearest_member(cx, v->instance->scope, name);
+    return NULL;
+}
+
+/* Whether the items of a list have that field. */
+static bool
+items_have(const FeValue *v, const char *name)
+{
+    if (v->kind != FE_NEST || v->nest.kind != NEST_LIST || v->nest.len == 0)
+        return false;
+    const FeValue *item = v->nest.items[0];
+    return item->kind == FE_INSTANCE
+               ? fe_instance_member(item->instance, name) != NULL
+               : item->kind == FE_NEST && fe_nest_field(&item->nest, name);
+}
+
+static const char *
+field_note(Lower *cx, const FeValue *v, const AstNode *n)
+{
+    const char *name = n->field.name, *near = nearest_field(cx, v, name);
+    const char *object = fe_ast_text(cx->arena, n->field.value);
     if (near)
         return fe_format(cx, "did you mean \"%s\"?", near);
-    return v->kind == FE_NEST && v->nest.names ? field_names(cx, &v->nest)
-                                               : NULL;
+    if (v->kind == FE_NEST && v->nest.names)
+        return field_names(cx, &v->nest);
+    if (items_have(v, name))
+        return fe_format(cx, "its items have: [x.%s for x in %s]", name,
+                         object);
+    if (fe_hint_method(name))
+        return fe_hint_method(name);
+    return fe_builtin_find(name)
+               ? fe_format(cx, "it is a function: %s(%s, ...)", name, object)
+               : NULL;
 }
 
 static FeValue *
 unknown_field(Lower *cx, const FeValue *v, const AstNode *n)
 {
     const char *name = n->field.name;
-    return fe_error_note(cx, n->loc, field_note(cx, v, name),
+    return fe_error_note(cx, n->loc, field_note(cx, v, n),
                          "%s has no field \"%s\"", fe_describe(cx, v), name);
 }
 

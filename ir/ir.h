@@ -392,7 +392,8 @@ void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
 void ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data);
 
 /* Notes after an error or warning: the chain of calls, innermost first, but for
- * the one at `shown`, which is where the message is (NO_LOC: all). */
+ * the one at `shown`, which is where the message is (NO_LOC: all); a call that
+ * calls itself is one. */
 void ir_note_calls(Diag *d, const IrCall *calls, Loc shown);
 
 void ir_count_uses(IrFunc *fn);

@@ -286,9 +286,14 @@ void
 ir_note_calls(Diag *d, const IrCall *calls, Loc shown)
 {
     int n = 0, rest = 0;
-    for (; calls && n < MAX_CALLS_NOTED; calls = calls->caller, n++)
-        if (!loc_is_same(calls->loc, shown))
-            diag_note(d, calls->loc, "%s", calls->note);
+    Loc last = NO_LOC; /* a function that calls itself says so once */
+    for (; calls && n < MAX_CALLS_NOTED; calls = calls->caller) {
+        if (loc_is_same(calls->loc, shown) || loc_is_same(calls->loc, last))
+            continue;
+        diag_note(d, calls->loc, "%s", calls->note);
+        last = calls->loc;
+        n++;
+    }
     for (; calls; calls = calls->caller)
         rest++;
     if (rest)

@@ -166,6 +166,9 @@ repair(Lower *cx, const FeBuiltin *b)
         return fe_format(cx, "did you mean %s?", b->instead);
     if (b->where == CROSS && cx->context == FE_REPLICA)
         return "the block of a merge is cross-replica context";
+    if (b->where == MAIN && cx->context == FE_REPLICA)
+        return "call it in main, beside the run; a step returns what main "
+               "needs";
     if (b->where == REPLICA && fe_is_cross(cx))
         return "run f(...) enters replica context";
     return NULL;

@@ -262,9 +262,40 @@ call_field(Lower *cx, const AstNode *n, FeValue **callee)
     return NULL;
 }
 
+/* The declaration that hides the function meant by a name; NULL if the callee
+ * can be called, or none has that name. */
+static const FeBinding *
+hides_function(Lower *cx, const AstNode *name, const FeValue *callee)
+{
+    switch (callee->kind) {
+    case FE_POISON:
+    case FE_FUNC:
+    case FE_MODULE:
+    case FE_INSTANCE:
+    case FE_BUILTIN:
+    case FE_TYPE:
+        return NULL;
+    default:
+        return name->kind == AST_NAME && fe_builtin_find(name->name.text)
+                   ? fe_find_binding(cx, name->name.text).binding
+                   : NULL;
+    }
+}
+
+static FeValue *
+refuse_hidden(Lower *cx, const FeBinding *b, const FeValue *callee, Loc loc)
+{
+    fe_error(cx, loc, "\"%s\" is %s here, not the function", b->name,
+             fe_describe(cx, callee));
+    diag_note(cx->diag, b->loc,
+              "this declaration hides the function: give it another name");
+    return &fe_poison;
+}
+
 FeValue *
 fe_eval_call(Lower *cx, const AstNode *n)
 {
+    const FeBinding *hiding;
     FeValue *callee = NULL;
     if (n->call.callee->kind == AST_FIELD) {
         FeValue *result = call_field(cx, n, &callee);
@@ -273,6 +304,9 @@ fe_eval_call(Lower *cx, const AstNode *n)
     } else {
         callee = fe_eval(cx, n->call.callee);
     }
+    hiding = hides_function(cx, n->call.callee, callee);
+    if (hiding)
+        return refuse_hidden(cx, hiding, callee, n->call.callee->loc);
     FeCall call = fe_call_args(cx, n, callee, fe_callee_name(callee));
     return fe_call(cx, callee, &call, "called");
 }

@@ -325,17 +325,35 @@ check_visible(Lower *cx, const IrValue *v, Loc loc)
     return false;
 }
 
+static const IrCall *
+outermost_call(const Lower *cx)
+{
+    const IrCall *call = cx->module->calls;
+    while (call && call->caller)
+        call = call->caller;
+    return call;
+}
+
 static bool
 check_agreed(Lower *cx, FeValue *v, Loc loc)
 {
     if (!fe_is_cross(cx) || fe_locality_of(cx, v) != LOCAL_PER_REPLICA)
         return true;
+    const IrCall *called = outermost_call(cx);
+    bool in_main = cx->context == FE_CROSS;
     fe_error_note(cx, loc,
-                  "run f(...) computes with it on each replica; reduce, gather "
-                  "and local_results make one value, or several, of it",
+                  in_main && called
+                      ? NULL
+                      : "reduce(sum, x) makes one value of it, and "
+                        "local_results(x) has those of all replicas; run f(x) "
+                        "computes with it on each",
                   "a value that differs among the replicas cannot be computed "
                   "with in %s",
                   fe_context_name(cx->context));
+    if (in_main && called)
+        diag_note(cx->diag, called->loc,
+                  "write run before this call, and each replica computes it "
+                  "with its own value");
     return false;
 }
 

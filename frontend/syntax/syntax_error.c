@@ -372,6 +372,31 @@ is_type_of_name(const FeParser *ps, const Expected *set)
            ps->before_last.kind == T_NAME;
 }
 
+/* A declaration that ends where its value is due. */
+static bool
+is_value_missing(const FeParser *ps, const Expected *set)
+{
+    return is_missing(ps) && expects(set, "=") && !expects(set, "{") &&
+           !is_after_operand(set);
+}
+
+/* What has ended, and a word that begins a statement behind it. */
+static bool
+is_second_statement(const FeParser *ps, const Expected *set)
+{
+    static const int kinds[] = {T_NAME,   T_FOR,   T_WHILE, T_IF,
+                                T_MUT,    T_LET,   T_RUN,   T_MERGE,
+                                T_RETURN, T_BREAK, T_UPDATE};
+    if (!expects(set, ";") || ps->last.first_on_line ||
+        !(is_closer(ps->before_last.kind) ||
+          ps->before_last.kind == T_STRING_END))
+        return false;
+    for (int i = 0; i < COUNT(kinds); i++)
+        if (ps->last.kind == kinds[i])
+            return true;
+    return false;
+}
+
 typedef struct Slip {
     bool (*is_it)(const FeParser *ps, const Expected *set);
     const char *message;
@@ -397,6 +422,10 @@ static const Slip slip_info[] = {
     {is_type_of_name,
      MESSAGE("only variables, parameters and locals have a type"),
      "cast the value: const x = u8(250)"},
+    {is_value_missing, MESSAGE("this declaration needs a value"),
+     "write it behind a =, as in param lr: f32 = 0.1"},
+    {is_second_statement,
+     MESSAGE("two statements on one line have a ; between them"), NULL},
     {is_operator_at_start,
      MESSAGE("a statement does not begin with an operator"),
      "end the line before with it, or put the expression in parentheses"},
@@ -420,22 +449,38 @@ report_slip(FeParser *ps, const Expected *set)
 /* ---- words of other languages ------------------------------------------- */
 
 static const struct {
-    const char *word, *ours;
+    const char *word, *note;
 } foreign_words[] = {
-    {"def", "fn"},        {"func", "fn"},      {"function", "fn"},
-    {"lambda", "fn"},     {"elif", "else if"}, {"elseif", "else if"},
-    {"import", "use"},    {"include", "use"},  {"class", "module"},
-    {"struct", "module"}, {"foreach", "for"},
+    {"def", "a function is fn f(x) { ... }"},
+    {"func", "a function is fn f(x) { ... }"},
+    {"function", "a function is fn f(x) { ... }"},
+    {"lambda", "a function without a name is fn(x) = ..."},
+    {"elif", "did you mean else if?"},
+    {"elseif", "did you mean else if?"},
+    {"import", "a module of the library, or a file, is taken by use nn"},
+    {"include", "a module of the library, or a file, is taken by use nn"},
+    {"from", "a module of the library, or a file, is taken by use nn"},
+    {"class", "did you mean module?"},
+    {"struct", "did you mean module?"},
+    {"foreach", "did you mean for?"},
 };
 
+/* A name where none can stand, or before another name. */
 static bool
-note_foreign_word(FeParser *ps, const FeToken *t)
+report_foreign_word(FeParser *ps)
 {
-    for (int i = 0; t->kind == T_NAME && i < COUNT(foreign_words); i++)
-        if (strcmp(t->text, foreign_words[i].word) == 0) {
-            fe_note(ps, t->place, "did you mean %s?", foreign_words[i].ours);
-            return true;
-        }
+    bool two_names = ps->last.kind == T_NAME && ps->before_last.kind == T_NAME;
+    for (int i = 0; ps->last.kind == T_NAME && i < COUNT(foreign_words); i++) {
+        const char *word = foreign_words[i].word;
+        const FeToken *t = strcmp(ps->last.text, word) == 0 ? &ps->last
+                           : two_names                      ? &ps->before_last
+                                                            : NULL;
+        if (!t || strcmp(t->text, word) != 0)
+            continue;
+        fe_syntax_error(ps, t->place, "there is no \"%s\" here", word);
+        fe_note(ps, t->place, "%s", foreign_words[i].note);
+        return true;
+    }
     return false;
 }
 
@@ -513,11 +558,11 @@ report(FeParser *ps, const Expected *set)
 {
     if (ps->error_line == place_of_error(ps).line)
         return;
+    if (report_foreign_word(ps))
+        return;
     if (!report_open_block(ps) && !report_slip(ps, set))
         report_expected(ps, set);
-    if (!note_foreign_word(ps, &ps->before_last) &&
-        !note_foreign_word(ps, &ps->last))
-        note_keyword(ps, set);
+    note_keyword(ps, set);
 }
 
 void

@@ -85,6 +85,13 @@ status_message(Status st)
     return st->message;
 }
 
+const char *
+status_lines(Status st)
+{
+    assert(st);
+    return st->lines;
+}
+
 int
 status_exit_code(Status st)
 {

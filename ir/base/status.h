@@ -33,6 +33,7 @@ Status status_note(Status st, const char *format, ...)
 Status status_show(Status st, const char *lines) MUST_USE;
 StatusKind status_kind(Status st);
 const char *status_message(Status st); /* without notes */
+const char *status_lines(Status st);   /* of status_show; "": none */
 /* The exit status of a program that ends with it: 0 for OK. */
 int status_exit_code(Status st);
 /* "tfd-run: error: message" and its notes.  Returns the exit status. */

@@ -87,6 +87,22 @@ rt_archive_bytes(RtArchive *ar, void *bytes, size_t n)
     ar->len += n;
 }
 
+void *
+rt_archive_place(RtArchive *ar, size_t n)
+{
+    if (!ar->reads) {
+        make_room(ar, n);
+        ar->len += n;
+        return ar->data + ar->len - n;
+    }
+    if (n > ar->len - ar->at)
+        rt_archive_fail(ar, "it ends too early");
+    if (ar->wrong)
+        return NULL;
+    ar->at += n;
+    return ar->data + ar->at - n;
+}
+
 /* ---- numbers ------------------------------------------------------------ */
 
 void

@@ -40,6 +40,9 @@ RtArchive rt_archive_reader(Arena *a, const char *data, size_t len);
 void rt_archive_clear(RtArchive *ar);
 
 void rt_archive_bytes(RtArchive *ar, void *bytes, size_t n);
+/* The place of n bytes of the state, which the caller sets or reads; NULL if the
+ * state ends before.  Valid until the next call. */
+void *rt_archive_place(RtArchive *ar, size_t n);
 void rt_archive_bool(RtArchive *ar, bool *x);
 void rt_archive_u32(RtArchive *ar, uint32_t *x);
 void rt_archive_u64(RtArchive *ar, uint64_t *x);

@@ -82,6 +82,29 @@ status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
     return status_new(f->kind, "%s", str_text(&f->text));
 }
 
+Status
+rt_fault_in_words(const RtRun *run, RtFault *f)
+{
+    const Diag *d = run->plan->diag;
+    if (f->cause) {
+        Status cause = f->cause;
+        f->cause = OK;
+        return cause;
+    }
+    if (!f->op)
+        UNREACHABLE("an executor without a fault");
+    Loc loc = f->op->loc;
+    Arena *scratch = arena_new(NULL, "a fault");
+    Str lines = str_new(scratch);
+    diag_add_excerpt(&lines, d, loc);
+    Status st =
+        status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),
+                   loc.line, loc.col, str_text(&f->text));
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
+}
+
 /* ---- interrupts --------------------------------------------------------- */
 
 /* There may be no checkpoint of the current step: it did not end, or its data

@@ -6,8 +6,7 @@
 
 #include <stdbool.h>
 #include "ir/base/status.h"
-
-typedef struct RtRun RtRun;
+#include "runtime/exec/executor.h"
 
 /* The failure of the first device that failed, if any. */
 Status rt_devices_status(const RtRun *run) MUST_USE;
@@ -17,6 +16,9 @@ bool rt_has_lost_device(const RtRun *run);
 Status rt_status_of_fault(RtRun *run) MUST_USE;
 /* Why the watchdog or the user stopped a run without faults. */
 Status rt_status_of_stop(RtRun *run) MUST_USE;
+/* A fault with its place and source line, for somebody who prints it without
+ * the program's Diag: another thread, another process.  Takes its cause. */
+Status rt_fault_in_words(const RtRun *run, RtFault *f) MUST_USE;
 /* Main did not return. */
 Status rt_status_of_abandoned(RtRun *run) MUST_USE;
 

@@ -45,6 +45,8 @@ struct RtRun {
     RtExchange exchange; /* with its processes, for set-up */
     RtGroup *group;      /* with the other processes of the job; NULL: none */
     struct RtCarrier *carrier;  /* NULL: they share memory */
+    struct RtPs *ps; /* as a task of a parameter-server job; NULL: none */
+    struct RtPsClient *ps_client; /* of its servers; NULL: it needs none */
     int rank, size;             /* of this process, in the job */
     int local_rank, local_size; /* and on its machine */
     int num_replicas;           /* of all processes */

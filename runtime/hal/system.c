@@ -25,6 +25,15 @@ rt_signal_is_ignored(int signal_number)
 }
 
 const char *
+rt_host_name(Arena *a)
+{
+    char name[256] = "";
+    if (gethostname(name, sizeof name - 1))
+        return "?";
+    return arena_strdup(a, name);
+}
+
+const char *
 rt_machine_name(Arena *a)
 {
     char *boot = NULL;

@@ -14,6 +14,9 @@ Status rt_system_error(const char *call) MUST_USE;
 /* Whether a signal is, as SIGHUP is for what nohup starts. */
 bool rt_signal_is_ignored(int signal_number);
 
+/* This machine's name for people, in a; "?" if it has none. */
+const char *rt_host_name(Arena *a);
+
 /* Equal for processes that could share memory, in a: of one running kernel, and
  * with one view of its network and its processes. */
 const char *rt_machine_name(Arena *a);

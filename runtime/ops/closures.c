@@ -7,21 +7,21 @@
  */
 #include "runtime/exec/run_state.h"
 #include "runtime/ops/host_ops.h"
+#include "runtime/ps/ps.h"
 
 int32_t
 rt_op_join(RtInvocation *inv, const RtHostOp *h)
 {
-    (void)inv;
-    (void)h;
-    return EXEC_OK;
+    return rt_ps_wait(inv, h);
 }
 
 int32_t
 rt_op_done(RtInvocation *inv, const RtHostOp *h)
 {
-    bool all_ended = true;
+    bool all_ended;
+    int32_t end = rt_ps_are_done(inv, h, &all_ended);
     rt_write_value(inv, &h->out[0], &all_ended);
-    return EXEC_OK;
+    return end;
 }
 
 /* The verifier compares the types of what is pushed and of the update's

@@ -8,6 +8,7 @@
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
 #include "runtime/ops/host_ops.h"
+#include "runtime/ps/ps.h"
 
 /* ---- param, now -------------------------------------------------------- */
 
@@ -73,8 +74,8 @@ share(RtInvocation *inv, const RtHostOp *h, int replica, void *bytes, size_t n)
 
 /* The size depends on the replica where the value was made.  What is equal on
  * all replicas a process has itself. */
-int32_t
-rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
+static int32_t
+fetch(RtInvocation *inv, const RtHostOp *h)
 {
     const RtRun *run = inv->executor->run;
     int number = (int)ir_int(h->op, A_replica);
@@ -85,6 +86,15 @@ rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
     if (is_equal || rt_is_local(run, number))
         rt_copy_out(to, rt_row(is_equal ? run->locals : replica, &h->in[0]), n);
     return is_equal ? EXEC_OK : share(inv, h, number, to, n);
+}
+
+int32_t
+rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
+{
+    int32_t end = EXEC_OK;
+    if (rt_ps_coordinates(inv->executor->run))
+        end = rt_ps_settle(inv, h, 0);
+    return end == EXEC_OK ? fetch(inv, h) : end;
 }
 
 Status
@@ -99,8 +109,8 @@ rt_prepare_fetch_var(RtRun *run, RtFunction *fn, RtHostOp *h)
     return OK;
 }
 
-int32_t
-rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
+static int32_t
+fetch_var(RtInvocation *inv, const RtHostOp *h)
 {
     const RtRun *run = inv->executor->run;
     const RtExecutor *first = run->locals;
@@ -112,4 +122,13 @@ rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
         rt_copy_out(to, rt_ptr_add(first->base, (size_t)h->var->place.offset),
                     n);
     return is_equal ? EXEC_OK : share(inv, h, 0, to, n);
+}
+
+int32_t
+rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
+{
+    int32_t end = EXEC_OK;
+    if (rt_ps_coordinates(inv->executor->run))
+        end = rt_ps_pull_variable(inv, h, h->var);
+    return end == EXEC_OK ? fetch_var(inv, h) : end;
 }

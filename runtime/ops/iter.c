@@ -9,11 +9,13 @@
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
 #include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/same_files.h"
+#include "runtime/ps/ps.h"
 
 /* ---- functions of elements ---------------------------------------------- */
 
@@ -46,26 +48,6 @@ set_rows(RtElementCall *e, int64_t rows)
         e->executor.batches[i].n = rows;
 }
 
-/* The fault of a dataset function, with its place: another thread reads it. */
-static Status
-element_fault(RtElementCall *e)
-{
-    const RtFault *f = &e->executor.fault;
-    if (!f->op)
-        UNREACHABLE("@%s ended without a reason", e->inv.fn->ir->name);
-    Loc loc = f->op->loc;
-    const Diag *d = e->executor.run->plan->diag;
-    Arena *scratch = arena_new(NULL, "an element's error");
-    Str lines = str_new(scratch);
-    diag_add_excerpt(&lines, d, loc);
-    Status st =
-        status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),
-                   loc.line, loc.col, str_text(&f->text));
-    st = status_show(st, str_text(&lines));
-    arena_release(scratch);
-    return st;
-}
-
 static Status
 call_element(RtElementFn *f, void *const *in, void *const *out, int64_t rows)
 {
@@ -78,7 +60,9 @@ call_element(RtElementFn *f, void *const *in, void *const *out, int64_t rows)
     atomic_store_explicit(&e->executor.running, NULL, memory_order_relaxed);
     if (end == EXEC_STOPPED)
         return rt_data_stopped();
-    return end == EXEC_OK ? OK : element_fault(e);
+    if (end == EXEC_OK)
+        return OK;
+    return rt_fault_in_words(e->executor.run, &e->executor.fault);
 }
 
 /* The run as a client of its pipelines. */
@@ -144,26 +128,31 @@ in_rank(const RtRun *run, Status st)
                        run->job->host);
 }
 
-Status
-rt_open_iterators(RtRun *run)
+/* Opens its sources. */
+static Status
+open_iterator(RtRun *run, RtIterBinding *it)
 {
     Client *client = NEW(run->arena, Client);
     *client = (Client){{new_element, gives_up}, run};
     RtDataOptions options = {.dir = run->data_dir,
-                             .seed = run->seed,
+                             .seed = rt_ps_data_seed(run),
                              .threads = run->options->pipeline_threads,
                              .first_local = run->first_local,
                              .num_local = run->num_local,
                              .client = &client->base,
                              .file_bytes = &run->stats.file_bytes,
                              .kept_bytes = &run->stats.kept_bytes};
+    return in_rank(run, rt_iter_new(run->module, it->ir, &options, &it->iter));
+}
+
+Status
+rt_open_iterators(RtRun *run)
+{
     if (!run->iterators)
         list_iterators(run);
-    for (int i = 0; i < run->module->iters.len; i++) {
-        RtIterBinding *it = &run->iterators[i];
-        TRY(in_rank(run,
-                    rt_iter_new(run->module, it->ir, &options, &it->iter)));
-    }
+    for (int i = 0; i < run->module->iters.len; i++)
+        if (rt_ps_has_elements(run, &run->iterators[i]))
+            TRY(open_iterator(run, &run->iterators[i]));
     TRY(rt_check_same_files(run));
     return rt_prepare_agreement(run);
 }
@@ -245,7 +234,8 @@ passes_of(const RtRun *run, const IrIter *ir)
     uint64_t passes = 0;
     for (int i = 0; i < run->module->iters.len; i++) {
         const RtIterBinding *it = &run->iterators[i];
-        if (strcmp(it->ir->datasets.data[0], ir->datasets.data[0]) == 0)
+        if (it->iter &&
+            strcmp(it->ir->datasets.data[0], ir->datasets.data[0]) == 0)
             passes += rt_iter_passes(it->iter);
     }
     return passes;
@@ -256,8 +246,12 @@ rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
     RtIterBinding *it = h->iterator;
+    if (rt_ps_opens_iterator(run, it))
+        return EXEC_OK;
     rt_end_copies(run, it);
-    Status st = rt_agree_on_open(run, it);
+    Status st = it->iter ? OK : open_iterator(run, it);
+    if (!st)
+        st = rt_agree_on_open(run, it);
     if (!st)
         st = rt_iter_open(it->iter, passes_of(run, it->ir));
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
@@ -317,6 +311,8 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
     RtRun *run = inv->executor->run;
     double begin = rt_seconds();
     bool more = true;
+    if (!h->iterator->iter) /* workers take its elements */
+        return EXEC_OK;
     Status st = rt_agree_on_next(run, h->iterator, &more);
     if (!more)
         return rt_fault(inv, h, STATUS_INPUT,

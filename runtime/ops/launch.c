@@ -28,6 +28,7 @@
 #include "runtime/hal/wait.h"
 #include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
+#include "runtime/ps/ps.h"
 
 /* A word of dims, and its value when batches are full. */
 typedef struct Full {
@@ -152,6 +153,9 @@ load_programs(RtRun *run, RtLaunch *l)
 {
     const IrOp *op = l->h->op;
     const char *program = ir_text(op, A_program), *full = ir_text(op, A_full);
+    const char *pushes = ir_text(op, A_worker);
+    if (run->ps && pushes)
+        return rt_load_function(run, pushes, FUNC_PROGRAM, &l->program);
     TRY(rt_load_function(run, program, FUNC_PROGRAM, &l->program));
     if (!full)
         return OK;
@@ -267,7 +271,7 @@ init_sizes(RtRun *run, RtLaunch *l)
     l->sizes = NEW_ARRAY(run->arena, Sizes, (size_t)run->num_devices);
     for (int i = 0; run->enqueues && i < run->num_devices; i++)
         l->sizes[i].words =
-            NEW_ARRAY(run->arena, int64_t, num * BATCH_WORDS * MOST_SIZES);
+            NEW_ARRAY(run->arena, int64_t, num *BATCH_WORDS *MOST_SIZES);
 }
 
 static void
@@ -539,8 +543,8 @@ end_of_launch(RtInvocation *inv, const RtHostOp *h, int32_t end, Status st)
     return end;
 }
 
-int32_t
-rt_op_launch(RtInvocation *inv, const RtHostOp *h)
+static int32_t
+launch(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
     RtLaunch *l = h->launch;
@@ -564,4 +568,11 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
     else
         st = printed;
     return end_of_launch(inv, h, end, st);
+}
+
+int32_t
+rt_op_launch(RtInvocation *inv, const RtHostOp *h)
+{
+    return rt_ps_coordinates(inv->executor->run) ? rt_ps_launch(inv, h, launch)
+                                                 : launch(inv, h);
 }

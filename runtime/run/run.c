@@ -26,6 +26,7 @@
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/iter.h"
 #include "runtime/ops/launch.h"
+#include "runtime/ps/ps.h"
 #include "runtime/run/checksum.h"
 #include "runtime/run/compare.h"
 #include "runtime/run/hooks.h"
@@ -64,6 +65,7 @@ load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
     TRY(rt_load_elements(run));
     TRY(rt_load_function(run, main_ir->name, FUNC_MAIN, main_fn));
     TRY(rt_reserve_staging(run));
+    TRY(rt_ps_load(run, *main_fn));
     return rt_reserve_slots(run);
 }
 
@@ -445,6 +447,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     if (!main_ir)
         return plan_refuse(run->plan, "it has no main");
     TRY(rt_join_job(run));
+    TRY(rt_ps_open(run));
     TRY(choose_devices(run));
     if (run->options->compare)
         TRY(rt_open_comparison(run));
@@ -462,6 +465,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(make_executors(run));
     TRY(run->coll->ops->connect(run->coll));
     rt_bind_launches(run);
+    TRY(rt_ps_connect_all(run));
     TRY(rt_open_iterators(run));
     return rt_open_events(run);
 }
@@ -497,6 +501,7 @@ static void
 close_run(RtRun *run, Status st)
 {
     rt_watchdog_closing(run, st);
+    rt_ps_close(run);
     rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
@@ -544,6 +549,8 @@ call_main(RtRun *run, RtInvocation *main)
         TRY(rt_status_of_fault(run));
     TRY(rt_devices_status(run));
     TRY(rt_end_checkpoints(run));
+    if (end == EXEC_OK)
+        TRY(rt_ps_finish(run));
     if (end != EXEC_OK && rt_stops_here(run))
         TRY(rt_wait_for_others(run)); /* which still save */
     return end == EXEC_OK ? OK : rt_status_of_stop(run);
@@ -571,7 +578,12 @@ rt_run(const Plan *plan, const RtOptions *options)
     if (!st)
         st = enter_main(&run, main_fn, &main);
     if (!st && !options->load_only)
-        st = call_main(&run, &main);
+        st = rt_ps_has_main(&run) ? call_main(&run, &main)
+                                  : rt_ps_take_part(&run, &main);
+    if (!rt_ps_has_main(&run)) {
+        close_run(&run, st);
+        return st;
+    }
     if (!st && run.comparison && !options->load_only)
         rt_print_comparison(&run);
     if (!st && options->preflight)

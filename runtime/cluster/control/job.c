@@ -25,15 +25,6 @@ rt_job_speaks(void)
 
 /* ---- who this process is ------------------------------------------------ */
 
-static const char *
-host_name(Arena *a)
-{
-    char name[256] = "";
-    if (gethostname(name, sizeof name - 1))
-        return "?";
-    return arena_strdup(a, name);
-}
-
 static void
 copy_sites(RtMember *m, const RtJobConfig *config)
 {
@@ -57,7 +48,7 @@ say_who(RtMember *m, const RtJobConfig *config)
                    .pid = getpid(),
                    .timeout = config->timeout,
                    .positions = rt_segment_name(&m->positions.segment),
-                   .host = host_name(m->arena),
+                   .host = rt_host_name(m->arena),
                    .machine = rt_machine_name(m->arena)};
     for (int i = 0; i < RT_NUM_IDENTITIES; i++) {
         const char *text = config->identity[i];

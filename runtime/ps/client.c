@@ -1,0 +1,409 @@
+/*
+ * client.c - how main and workers use the servers' variables
+ *
+ * Messages to a server arrive in order, so a pull after a push sees it, though
+ * the push was not acknowledged yet.
+ */
+#include "runtime/ps/client.h"
+
+#include <assert.h>
+#include <string.h>
+#include "ir/analysis/batch.h"
+#include "ir/type_bounds.h"
+#include "runtime/exec/end.h"
+#include "runtime/exec/watchdog.h"
+#include "runtime/hal/wait.h"
+
+static const double again = 1; /* seconds until a request is sent again */
+
+enum { MOST_PENDING = 32, WAIT_MS = 50 };
+
+/* A request that is not answered. */
+typedef struct Request {
+    int64_t number; /* 0: none */
+    double at;
+    RtArchive bytes;
+} Request;
+
+/* What is pushed to a server for one closure. */
+typedef struct Push {
+    Request request;
+    int64_t num;
+} Push;
+
+/* A closure whose updates are under way. */
+typedef struct Pending {
+    int64_t id;
+    int open; /* servers that have not acknowledged it */
+    const char *error;
+    Push *pushes; /* to each server */
+} Pending;
+
+typedef struct Server {
+    void *socket;
+    Request pull;
+} Server;
+
+struct RtPsClient {
+    Arena *arena;
+    RtRun *run;
+    RtPsNet *net;
+    const RtPlacement *placement;
+    int num_servers;
+    Server *servers;
+    int64_t number;    /* of the last request */
+    int64_t *versions; /* of each variable, that are here; 0: none */
+    /* The closures under way, from the oldest on: a ring. */
+    Pending pending[MOST_PENDING];
+    int first, num_pending;
+    bool is_pushing;
+    int64_t low;
+    Arena *texts; /* of errors */
+};
+
+/* ---- requests ----------------------------------------------------------- */
+
+static void
+begin_request(RtPsClient *c, Request *q, RtPsType type, int64_t id)
+{
+    RtPsRequest head = {.number = ++c->number, .id = id};
+    q->number = head.number;
+    rt_ps_begin(&q->bytes, type);
+    rt_ps_request(&q->bytes, &head);
+}
+
+static void
+send_request(RtPsClient *c, int server, Request *q)
+{
+    q->at = rt_seconds();
+    rt_ps_send(c->net, c->servers[server].socket, &q->bytes);
+}
+
+static void
+send_again(RtPsClient *c, int server, Request *q)
+{
+    if (q->number && rt_seconds() - q->at > again)
+        send_request(c, server, q);
+}
+
+/* ---- pulls -------------------------------------------------------------- */
+
+static void
+set_variable(RtPsClient *c, int var, RtArchive *in)
+{
+    RtRun *run = c->run;
+    const IrVar *v = run->module->vars.data[var];
+    int64_t n = 0;
+    if (!ir_type_bytes(run->module, &v->type, &n))
+        UNREACHABLE("\"%s\" has no size", v->name);
+    const char *bytes = rt_archive_place(in, (size_t)n);
+    for (int i = 0; bytes && i < run->num_local; i += run->replicas_each)
+        rt_copy_in(rt_ptr_add(run->locals[i].base, (size_t)v->place.offset),
+                   bytes, (size_t)n);
+}
+
+static void
+on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
+{
+    int64_t num;
+    Request *q = &c->servers[server].pull;
+    if (q->number != number)
+        return; /* it was sent twice */
+    rt_archive_count(in, &num, c->run->module->vars.len, sizeof(int64_t));
+    for (int64_t i = 0; i < num && !in->wrong; i++) {
+        int64_t var, version;
+        rt_archive_i64(in, &var, 0, c->run->module->vars.len - 1);
+        rt_archive_i64(in, &version, 0, INT64_MAX);
+        if (!in->wrong && version != c->versions[var]) {
+            set_variable(c, (int)var, in);
+            c->versions[var] = version;
+        }
+    }
+    if (!in->wrong)
+        q->number = 0;
+}
+
+static void
+ask(RtPsClient *c, int server, const int *vars, int num)
+{
+    int64_t count = 0;
+    Request *q = &c->servers[server].pull;
+    for (int i = 0; i < num; i++)
+        count += c->placement->servers[vars[i]] == server;
+    if (!count)
+        return;
+    begin_request(c, q, RT_PS_PULL, 0);
+    rt_archive_count(&q->bytes, &count, INT64_MAX, 0);
+    for (int i = 0; i < num; i++) {
+        int64_t var = vars[i];
+        if (c->placement->servers[var] != server)
+            continue;
+        rt_archive_i64(&q->bytes, &var, 0, INT64_MAX);
+        rt_archive_i64(&q->bytes, &c->versions[var], 0, INT64_MAX);
+    }
+    send_request(c, server, q);
+}
+
+static bool
+has_values(const RtPsClient *c)
+{
+    for (int i = 0; i < c->num_servers; i++)
+        if (c->servers[i].pull.number)
+            return false;
+    return true;
+}
+
+/* ---- pushes ------------------------------------------------------------- */
+
+static Pending *
+pending(RtPsClient *c, int i)
+{
+    return &c->pending[(c->first + i) % MOST_PENDING];
+}
+
+void
+rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t low)
+{
+    assert(c->num_pending < MOST_PENDING && !c->is_pushing);
+    Pending *p = pending(c, c->num_pending++);
+    p->id = id;
+    p->open = 0;
+    p->error = "";
+    c->low = low;
+    c->is_pushing = true;
+    for (int i = 0; i < c->num_servers; i++) {
+        p->pushes[i].num = 0;
+        p->pushes[i].request.number = 0;
+    }
+}
+
+static void
+begin_push_to(RtPsClient *c, Pending *p, int server)
+{
+    Push *push = &p->pushes[server];
+    begin_request(c, &push->request, RT_PS_PUSH, p->id);
+    rt_archive_i64(&push->request.bytes, &c->low, 0, INT64_MAX);
+    p->open++;
+}
+
+/* The update, the sizes of batches, and its arguments; each replica has the
+ * same. */
+static void
+add_update(RtRun *run, RtArchive *out, int64_t update, RtInvocation *inv,
+           const RtHostOp *h)
+{
+    size_t dims = (size_t)ir_num_pairs(run->module) * sizeof(IrBatchSizes);
+    rt_archive_i64(out, &update, 0, INT64_MAX);
+    rt_archive_bytes(out, inv->executor->dims, dims);
+    for (int i = 0; i < h->op->num_operands; i++) {
+        size_t n = rt_value_bytes(&h->in[i], inv->executor->dims);
+        size_t part = rt_archive_begin_part(out);
+        rt_copy_out(rt_archive_place(out, n), rt_device_value(inv, &h->in[i]),
+                    n);
+        rt_archive_end_part(out, part);
+    }
+}
+
+int32_t
+rt_ps_push(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->executor->run;
+    RtPsClient *c = run->ps_client;
+    if (inv->executor->replica != 0)
+        return EXEC_OK;
+    assert(c->is_pushing);
+    Pending *p = pending(c, c->num_pending - 1);
+    int update = rt_update_number(c->placement, h->update);
+    int server = c->placement->updates.data[update].server;
+    if (!p->pushes[server].num++)
+        begin_push_to(c, p, server);
+    add_update(run, &p->pushes[server].request.bytes, update, inv, h);
+    return EXEC_OK;
+}
+
+void
+rt_ps_end_push(RtPsClient *c)
+{
+    Pending *p = pending(c, c->num_pending - 1);
+    c->is_pushing = false;
+    for (int i = 0; i < c->num_servers; i++)
+        if (p->pushes[i].num)
+            send_request(c, i, &p->pushes[i].request);
+}
+
+void
+rt_ps_drop_push(RtPsClient *c)
+{
+    c->is_pushing = false;
+    c->num_pending--;
+}
+
+static void
+on_ack(RtPsClient *c, int server, RtArchive *in, int64_t number)
+{
+    const char *error = "";
+    rt_archive_text(in, &error);
+    if (!rt_ps_is_good(in))
+        return;
+    for (int i = 0; i < c->num_pending; i++) {
+        Pending *p = pending(c, i);
+        Request *q = &p->pushes[server].request;
+        if (q->number != number)
+            continue;
+        q->number = 0;
+        p->open--;
+        if (*error && !*p->error)
+            p->error = arena_strdup(c->texts, error);
+        return;
+    }
+}
+
+RtApplied
+rt_ps_next_applied(RtPsClient *c)
+{
+    Pending *p = pending(c, 0);
+    if (!c->num_pending || p->open || (c->is_pushing && c->num_pending == 1))
+        return (RtApplied){0, ""};
+    c->first = (c->first + 1) % MOST_PENDING;
+    c->num_pending--;
+    return (RtApplied){p->id, p->error};
+}
+
+int
+rt_ps_num_pending(const RtPsClient *c)
+{
+    return c->num_pending;
+}
+
+/* ---- progress ----------------------------------------------------------- */
+
+static void
+receive(RtPsClient *c, int server, zmq_msg_t *m)
+{
+    RtArchive in;
+    RtPsRequest head;
+    Arena *scratch = arena_new(NULL, "an answer");
+    const RtZmq *z = c->net->zmq;
+    RtPsType type =
+        rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    rt_ps_request(&in, &head);
+    if (!in.wrong && type == RT_PS_VALUES)
+        on_values(c, server, &in, head.number);
+    else if (!in.wrong && type == RT_PS_ACK)
+        on_ack(c, server, &in, head.number);
+    arena_release(scratch);
+}
+
+void
+rt_ps_progress(RtPsClient *c)
+{
+    zmq_msg_t m;
+    c->net->zmq->zmq_msg_init(&m);
+    for (int i = 0; i < c->num_servers; i++) {
+        while (rt_ps_next(c->net, c->servers[i].socket, &m))
+            receive(c, i, &m);
+        send_again(c, i, &c->servers[i].pull);
+        for (int k = 0; k < c->num_pending - c->is_pushing; k++)
+            send_again(c, i, &pending(c, k)->pushes[i].request);
+    }
+    c->net->zmq->zmq_msg_close(&m);
+}
+
+int
+rt_ps_poll_items(const RtPsClient *c, zmq_pollitem_t *items, int most)
+{
+    int n = c->num_servers < most ? c->num_servers : most;
+    for (int i = 0; i < n; i++)
+        items[i] = (zmq_pollitem_t){c->servers[i].socket, 0, ZMQ_POLLIN, 0};
+    return n;
+}
+
+static Status
+wait_for_answers(RtPsClient *c)
+{
+    enum { MOST_ITEMS = 64 };
+    zmq_pollitem_t items[MOST_ITEMS];
+    int n = rt_ps_poll_items(c, items, MOST_ITEMS);
+    c->net->zmq->zmq_poll(items, n, WAIT_MS);
+    rt_ps_progress(c);
+    if (rt_is_stopped(c->run))
+        return status_new(STATUS_STOPPED, "it is stopped");
+    return OK;
+}
+
+Status
+rt_ps_pull(RtPsClient *c, const int *vars, int num)
+{
+    for (int i = 0; i < c->num_servers; i++)
+        ask(c, i, vars, num);
+    while (!has_values(c))
+        TRY(wait_for_answers(c));
+    return OK;
+}
+
+void
+rt_ps_forget(RtPsClient *c, const int *vars, int num)
+{
+    for (int i = 0; i < num; i++)
+        c->versions[vars[i]] = 0;
+}
+
+Status
+rt_ps_flush(RtPsClient *c)
+{
+    while (c->num_pending) {
+        RtApplied a = rt_ps_next_applied(c);
+        if (a.id && *a.error)
+            return status_new(STATUS_INPUT, "%s", a.error);
+        if (!a.id)
+            TRY(wait_for_answers(c));
+    }
+    return OK;
+}
+
+/* ---- opening and closing ------------------------------------------------ */
+
+static void
+make_requests(RtPsClient *c)
+{
+    size_t n = (size_t)c->num_servers;
+    for (int i = 0; i < c->num_servers; i++)
+        c->servers[i].pull.bytes = rt_archive_writer(c->arena, 0);
+    for (int k = 0; k < MOST_PENDING; k++) {
+        c->pending[k].pushes = NEW_ARRAY(c->arena, Push, n);
+        for (int i = 0; i < c->num_servers; i++)
+            c->pending[k].pushes[i].request.bytes =
+                rt_archive_writer(c->arena, 0);
+    }
+}
+
+Status
+rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
+                  const RtPlacement *placement, RtPsClient **out)
+{
+    Arena *a = arena_new(NULL, "servers");
+    RtPsClient *c = NEW(a, RtPsClient);
+    *c = (RtPsClient){.arena = a,
+                      .run = run,
+                      .net = net,
+                      .placement = placement,
+                      .num_servers = (int)servers->num_servers,
+                      .texts = a};
+    c->servers = NEW_ARRAY(a, Server, (size_t)c->num_servers);
+    c->versions = NEW_ARRAY(a, int64_t, (size_t)run->module->vars.len);
+    make_requests(c);
+    *out = c;
+    for (int i = 0; i < c->num_servers; i++)
+        TRY(rt_ps_connect(net, servers->addresses[i], &c->servers[i].socket));
+    return OK;
+}
+
+void
+rt_ps_client_close(RtPsClient *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < c->num_servers; i++)
+        rt_ps_disconnect(c->net, c->servers[i].socket);
+    arena_release(c->arena);
+}

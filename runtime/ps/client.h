@@ -1,0 +1,58 @@
+/*
+ * client.h - how main and workers use the servers' variables
+ *
+ * Before a program is executed the variables that it reads are *pulled*: those
+ * that have changed are copied into the arenas of this process.  What the
+ * program pushes is kept, and sent to each server as one message when it has
+ * ended.  Requests are sent again until they are answered: a server applies a
+ * closure's updates once.
+ */
+#ifndef TFD_RUNTIME_PS_CLIENT_H
+#define TFD_RUNTIME_PS_CLIENT_H
+
+#include "runtime/exec/run_state.h"
+#include "runtime/ps/placement.h"
+#include "runtime/ps/sockets.h"
+#include "runtime/ps/wire.h"
+
+typedef struct RtPsClient RtPsClient;
+
+/* A connection to each server; placement outlives it. */
+Status rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
+                         const RtPlacement *placement,
+                         RtPsClient **out) MUST_USE;
+void rt_ps_client_close(RtPsClient *c); /* NULL: none */
+
+/* Copies the current values of these variables, by number.  STATUS_STOPPED:
+ * the run is. */
+Status rt_ps_pull(RtPsClient *c, const int *vars, int num) MUST_USE;
+
+/* The program has changed its own copies of them. */
+void rt_ps_forget(RtPsClient *c, const int *vars, int num);
+
+/* From here on the operations push of replica 0 are kept... */
+void rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t low);
+/* ...this is what they call... */
+int32_t rt_ps_push(RtInvocation *inv, const RtHostOp *h);
+/* ...and sent.  Which closures all servers have acknowledged is told by
+ * rt_ps_next_applied. */
+void rt_ps_end_push(RtPsClient *c);
+/* ...or not, since the program has failed. */
+void rt_ps_drop_push(RtPsClient *c);
+/* A closure whose updates failed on a server says why. */
+typedef struct RtApplied {
+    int64_t id;        /* 0: none yet */
+    const char *error; /* "": none; valid until the next call */
+} RtApplied;
+RtApplied rt_ps_next_applied(RtPsClient *c);
+int rt_ps_num_pending(const RtPsClient *c);
+
+/* Takes answers, sends again what was not answered for long. */
+void rt_ps_progress(RtPsClient *c);
+/* Waits until everything is acknowledged: the first failure. */
+Status rt_ps_flush(RtPsClient *c) MUST_USE;
+
+/* For zmq_poll: the servers' sockets, at most that many; their number. */
+int rt_ps_poll_items(const RtPsClient *c, zmq_pollitem_t *items, int most);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * member.h - a server or worker and its connection to the coordinator
+ */
+#ifndef TFD_RUNTIME_PS_MEMBER_H
+#define TFD_RUNTIME_PS_MEMBER_H
+
+#include "runtime/ps/heartbeat.h"
+#include "runtime/ps/sockets.h"
+#include "runtime/ps/wire.h"
+
+typedef struct RtMemberConfig {
+    const RtTaskOptions *task;
+    const char *plan;    /* its hash */
+    const char *address; /* of a server, where it listens; else "" */
+    bool (*is_stopped)(void *data);
+    void *data;
+} RtMemberConfig;
+
+typedef struct RtPsMember {
+    Arena *arena;
+    RtPsNet *net;
+    RtMemberConfig config;
+    const char *host; /* this machine's name */
+    void *socket;     /* to the coordinator */
+    RtHeartbeats *heartbeats;
+    RtArchive out;
+    double heard, greeted; /* from the coordinator; by this */
+} RtPsMember;
+
+/* Says who it is to each of the coordinator's addresses until it is told where
+ * all servers are, which *welcome gets.  Refused: STATUS_USAGE. */
+Status rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config,
+                         RtPsMember *m, RtPsWelcome *welcome) MUST_USE;
+void rt_ps_member_leave(RtPsMember *m); /* also for one of zeros */
+
+/* Says again who it is, once a second at most: the answer shows that the
+ * coordinator lives. */
+void rt_ps_member_greet(RtPsMember *m);
+
+/* The coordinator has not been heard for long: the failure. */
+Status rt_ps_member_check(const RtPsMember *m) MUST_USE;
+
+#endif

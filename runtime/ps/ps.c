@@ -1,0 +1,329 @@
+/*
+ * ps.c - a run as a task of a parameter-server job
+ */
+#include "runtime/ps/ps.h"
+
+#include <string.h>
+#include "runtime/exec/watchdog.h"
+#include "runtime/ps/client.h"
+#include "runtime/ps/closures.h"
+#include "runtime/ps/dispatcher.h"
+#include "runtime/ps/server.h"
+#include "runtime/ps/worker.h"
+
+typedef struct RtPs RtPs;
+
+struct RtPs {
+    RtRun *run;
+    const RtTaskOptions *task;
+    RtPsNet net;
+    RtDispatcher *dispatcher; /* the coordinator's */
+    RtPsListener listener;    /* a server's, */
+    int64_t staging;          /* and where its updates' arguments are */
+    RtPsMember member;        /* a server's or worker's */
+    RtPsWelcome servers;
+    RtPlacement placement;
+    RtClosures closures;
+    RtPsClient *client; /* the coordinator's or a worker's */
+    RtArchive arguments;
+};
+
+/* ---- joining ------------------------------------------------------------- */
+
+static bool
+is_stopped(void *data)
+{
+    return rt_is_stopped(data) || rt_is_interrupted(data);
+}
+
+static Status
+open_coordinator(RtPs *ps)
+{
+    RtDispatcherConfig config = {.task = ps->task,
+                                 .plan = ps->run->plan->hash,
+                                 .is_stopped = is_stopped,
+                                 .data = ps->run};
+    TRY(rt_dispatcher_open(&ps->net, &config, &ps->dispatcher));
+    return rt_dispatcher_servers(ps->dispatcher, &ps->servers);
+}
+
+/* Where others find this server: the address on which it listens. */
+static const char *
+own_address(const RtPs *ps, const char *listen)
+{
+    const char *colon = strrchr(listen, ':');
+    int n = colon ? (int)(colon - listen) : 0;
+    return arena_printf(ps->run->arena, "tcp://%.*s:%d", n, listen,
+                        ps->listener.port);
+}
+
+static Status
+open_member(RtPs *ps)
+{
+    RtMemberConfig config = {.task = ps->task,
+                             .plan = ps->run->plan->hash,
+                             .address = "",
+                             .is_stopped = is_stopped,
+                             .data = ps->run};
+    if (ps->task->role == RT_ROLE_ps) {
+        const char *at = ps->task->listen ? ps->task->listen : "127.0.0.1:0";
+        TRY(rt_ps_listen(&ps->net, at, &ps->listener));
+        config.address = own_address(ps, at);
+    }
+    return rt_ps_member_join(&ps->net, &config, &ps->member, &ps->servers);
+}
+
+Status
+rt_ps_open(RtRun *run)
+{
+    const RtTaskOptions *task = run->options->task;
+    if (!task || task->role == RT_ROLE_alone)
+        return OK;
+    RtPs *ps = NEW(run->arena, RtPs);
+    ps->run = run;
+    ps->task = task;
+    ps->arguments = rt_archive_writer(run->arena, 0);
+    run->ps = ps;
+    TRY(rt_ps_net_open(&ps->net, task->key));
+    return task->role == RT_ROLE_coordinator ? open_coordinator(ps)
+                                             : open_member(ps);
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+Status
+rt_ps_load(RtRun *run, const RtFunction *main)
+{
+    RtPs *ps = run->ps;
+    if (!ps)
+        return OK;
+    rt_placement_init(&ps->placement, run, (int)ps->servers.num_servers);
+    rt_closures_init(&ps->closures, run, main);
+    if (ps->task->role != RT_ROLE_ps)
+        return OK;
+    ps->staging = rt_align(run->arena_bytes);
+    return rt_reserve_arena(run,
+                            ps->staging + rt_update_bytes(run, &ps->placement));
+}
+
+Status
+rt_ps_connect_all(RtRun *run)
+{
+    RtPs *ps = run->ps;
+    if (!ps || ps->task->role == RT_ROLE_ps)
+        return OK;
+    TRY(rt_ps_client_open(run, &ps->net, &ps->servers, &ps->placement,
+                          &ps->client));
+    run->ps_client = ps->client;
+    run->push = rt_ps_push;
+    return OK;
+}
+
+/* ---- a run --------------------------------------------------------------- */
+
+bool
+rt_ps_coordinates(const RtRun *run)
+{
+    return run->ps && run->ps->dispatcher;
+}
+
+bool
+rt_ps_has_main(const RtRun *run)
+{
+    return !run->ps || run->ps->dispatcher;
+}
+
+Status
+rt_ps_take_part(RtRun *run, RtInvocation *main)
+{
+    RtPs *ps = run->ps;
+    if (ps->task->role == RT_ROLE_ps)
+        return rt_ps_serve(&(RtServing){.run = run,
+                                        .net = &ps->net,
+                                        .member = &ps->member,
+                                        .listener = &ps->listener,
+                                        .placement = &ps->placement,
+                                        .staging = ps->staging});
+    return rt_ps_work(&(RtWorking){.run = run,
+                                   .net = &ps->net,
+                                   .member = &ps->member,
+                                   .client = ps->client,
+                                   .closures = &ps->closures,
+                                   .main = main});
+}
+
+Status
+rt_ps_finish(RtRun *run)
+{
+    if (!rt_ps_coordinates(run))
+        return OK;
+    RtPs *ps = run->ps;
+    int num = run->module->vars.len;
+    int *all = NEW_ARRAY(run->arena, int, (size_t)num);
+    for (int i = 0; i < num; i++)
+        all[i] = i;
+    TRY(rt_dispatcher_join(ps->dispatcher));
+    return rt_ps_pull(ps->client, all, num);
+}
+
+void
+rt_ps_close(RtRun *run)
+{
+    RtPs *ps = run->ps;
+    if (!ps)
+        return;
+    rt_ps_client_close(ps->client);
+    if (ps->dispatcher)
+        rt_dispatcher_close(ps->dispatcher);
+    rt_ps_member_leave(&ps->member);
+    rt_ps_listener_close(&ps->listener);
+    rt_ps_net_close(&ps->net);
+    run->ps = NULL;
+}
+
+bool
+rt_ps_has_elements(const RtRun *run, const RtIterBinding *it)
+{
+    if (!run->ps)
+        return true;
+    return run->ps->dispatcher && !rt_is_workers_iterator(it);
+}
+
+uint64_t
+rt_ps_data_seed(const RtRun *run)
+{
+    static const uint64_t step = 0x9e3779b97f4a7c15; /* 2^64 / golden ratio */
+    bool is_worker = run->ps && run->ps->task->role == RT_ROLE_worker;
+    return is_worker ? run->seed + step * (uint64_t)run->ps->task->index
+                     : run->seed;
+}
+
+/* ---- closures ------------------------------------------------------------ */
+
+static Status
+schedule(RtPs *ps, RtInvocation *inv, RtClosureOp *op)
+{
+    int num = op->h->op->num_results;
+    if (op->future)
+        rt_dispatcher_release(ps->dispatcher, op->future);
+    op->future = NULL;
+    rt_archive_clear(&ps->arguments);
+    rt_closure_arguments(&ps->closures, op, inv, &ps->arguments);
+    memset(op->is_set, 0, (size_t)num * sizeof *op->is_set);
+    return rt_dispatcher_schedule(ps->dispatcher, op->number, &ps->arguments,
+                                  num > 0, &op->future);
+}
+
+/* What main executes itself. */
+static int32_t
+execute(RtPs *ps, RtInvocation *inv, const RtClosureOp *op, RtOpRun *here)
+{
+    int64_t id, low;
+    Status st = rt_dispatcher_begin(ps->dispatcher, &id, &low);
+    if (st)
+        return rt_fault_status(inv, op->h, st);
+    int32_t end = rt_ps_execute(ps->client, inv, op, here, id, low);
+    st = end == EXEC_OK ? rt_ps_flush(ps->client) : OK;
+    rt_dispatcher_end(ps->dispatcher, id);
+    return st ? rt_fault_status(inv, op->h, st) : end;
+}
+
+static int32_t
+settle_all(RtInvocation *inv, const RtHostOp *h)
+{
+    int32_t end = EXEC_OK;
+    for (int i = 0; i < h->op->num_operands && end == EXEC_OK; i++)
+        end = rt_ps_settle(inv, h, i);
+    return end;
+}
+
+int32_t
+rt_ps_launch(RtInvocation *inv, const RtHostOp *h, RtOpRun *here)
+{
+    RtPs *ps = inv->executor->run->ps;
+    RtClosureOp *op = rt_closure_of(&ps->closures, h);
+    int32_t end = settle_all(inv, h);
+    if (end != EXEC_OK)
+        return end;
+    if (!op->is_scheduled)
+        return execute(ps, inv, op, here);
+    Status st = schedule(ps, inv, op);
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+static int
+result_number(const IrValue *v)
+{
+    int i = 0;
+    while (v->def->results[i] != v)
+        i++;
+    return i;
+}
+
+int32_t
+rt_ps_settle(RtInvocation *inv, const RtHostOp *h, int i)
+{
+    RtPs *ps = inv->executor->run->ps;
+    const IrValue *v = h->op->operands[i];
+    RtClosureOp *op = rt_closure_of_value(&ps->closures, v);
+    if (!op || !op->future)
+        return EXEC_OK;
+    int index = result_number(v);
+    if (op->is_set[index])
+        return EXEC_OK;
+    Status st = rt_dispatcher_wait(ps->dispatcher, op->future);
+    if (!st) {
+        const Str *bytes = &op->future->bytes;
+        RtArchive in =
+            rt_archive_reader(ps->run->arena, bytes->data, bytes->len);
+        rt_closure_result(&ps->closures, op, index, &in);
+        if (in.wrong)
+            st = status_new(STATUS_INPUT, "a closure's result is damaged: %s",
+                            in.wrong);
+        op->is_set[index] = true;
+    }
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+/* ---- other operations ---------------------------------------------------- */
+
+int32_t
+rt_ps_pull_variable(RtInvocation *inv, const RtHostOp *h, const IrVar *var)
+{
+    RtRun *run = inv->executor->run;
+    int number = 0;
+    while (run->module->vars.data[number] != var)
+        number++;
+    Status st = rt_ps_pull(run->ps->client, &number, 1);
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+bool
+rt_ps_opens_iterator(RtRun *run, const RtIterBinding *it)
+{
+    if (!rt_ps_coordinates(run) || !rt_is_workers_iterator(it))
+        return false;
+    run->ps->closures.passes[it - run->iterators]++;
+    return true;
+}
+
+int32_t
+rt_ps_wait(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->executor->run;
+    if (!rt_ps_coordinates(run))
+        return EXEC_OK;
+    Status st = rt_dispatcher_join(run->ps->dispatcher);
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+int32_t
+rt_ps_are_done(RtInvocation *inv, const RtHostOp *h, bool *out)
+{
+    RtRun *run = inv->executor->run;
+    *out = true;
+    if (!rt_ps_coordinates(run))
+        return EXEC_OK;
+    Status st = rt_dispatcher_done(run->ps->dispatcher, out);
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}

@@ -1,0 +1,334 @@
+/*
+ * server.c - a server: holds variables, and executes updates of them
+ *
+ * One thread does all in turns: what a closure pushes is applied in one of
+ * them, so whoever pulls sees all of it or nothing.  A variable's version
+ * counts its changes; who has the current one is not sent it again.
+ */
+#include "runtime/ps/server.h"
+
+#include <string.h>
+#include "ir/analysis/batch.h"
+#include "ir/type_bounds.h"
+#include "runtime/exec/end.h"
+#include "runtime/exec/watchdog.h"
+#include "runtime/hal/wait.h"
+#include "runtime/ps/applied.h"
+
+enum { TURN_MS = 50 };
+
+/* An update with places for its arguments. */
+typedef struct Apply {
+    RtInvocation inv;
+    RtDevicePtr *in;
+    RtValue *values; /* its parameters */
+    RtProgramLaunch launch;
+} Apply;
+
+typedef struct Server {
+    RtServing with;
+    Arena *arena;
+    RtArchive out;
+    Apply *applies;
+    int64_t *versions; /* of each variable, from 1 */
+    RtAppliedSet applied;
+    const char *failure; /* of an update; NULL: none */
+    bool has_ended;
+} Server;
+
+/* ---- places of arguments ------------------------------------------------- */
+
+static int64_t
+bytes_of(const RtRun *run, const IrValue *v)
+{
+    int64_t bytes = 0;
+    if (!ir_type_bytes(run->module, &v->type, &bytes))
+        UNREACHABLE("an argument of an update without a size");
+    return rt_align(bytes);
+}
+
+static int64_t
+bytes_of_update(const RtRun *run, const RtUpdate *u)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < u->fn->ir->body->args.len; i++)
+        sum += bytes_of(run, u->fn->ir->body->args.data[i]);
+    return sum;
+}
+
+int64_t
+rt_update_bytes(const RtRun *run, const RtPlacement *p)
+{
+    int64_t most = 0;
+    for (int i = 0; i < p->updates.len; i++) {
+        int64_t bytes = bytes_of_update(run, &p->updates.data[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static RtValue
+parameter(const RtRun *run, const IrValue *v)
+{
+    RtValue p = {
+        .place = v->place, .dtype = v->type.dtype, .rank = v->type.rank};
+    for (int i = 0; i < p.rank; i++) {
+        Dim d = v->type.dims[i];
+        int word = d.sym < 0 ? -1 : ir_symbol_word(run->module, d.sym);
+        p.dims[i] = (RtDim){d.c, d.k, word};
+    }
+    return p;
+}
+
+static void
+init_apply(Server *s, Apply *a, const RtUpdate *u)
+{
+    RtRun *run = s->with.run;
+    RtExecutor *replica = &run->locals[0];
+    const IrBlock *body = u->fn->ir->body;
+    size_t n = (size_t)body->args.len;
+    int64_t at = s->with.staging;
+    a->in = NEW_ARRAY(s->arena, RtDevicePtr, n);
+    a->values = NEW_ARRAY(s->arena, RtValue, n);
+    for (size_t i = 0; i < n; i++) {
+        a->values[i] = parameter(run, body->args.data[i]);
+        a->in[i] = rt_ptr_add(replica->base, (size_t)at);
+        at += bytes_of(run, body->args.data[i]);
+    }
+    rt_program_invocation_init(&a->inv, u->fn, replica, a->in, NULL,
+                               replica->dims);
+}
+
+/* ---- updates ------------------------------------------------------------ */
+
+/* Sizes within their bounds, for which arenas were made. */
+static void
+read_batches(const RtRun *run, RtArchive *in)
+{
+    const IrModule *m = run->module;
+    RtExecutor *replica = &run->locals[0];
+    rt_archive_bytes(in, replica->dims,
+                     (size_t)ir_num_pairs(m) * sizeof(IrBatchSizes));
+    for (int32_t i = 0; i < m->symbols.len; i++) {
+        int64_t now = replica->dims[ir_symbol_word(m, i)];
+        if (now < 0 || now > m->symbols.data[i].bound)
+            rt_archive_fail(in, "a batch has %lld rows", (long long)now);
+    }
+}
+
+static void
+read_arguments(const RtRun *run, Apply *a, RtArchive *in)
+{
+    for (int i = 0; i < a->inv.fn->num_in && !in->wrong; i++) {
+        size_t n = rt_value_bytes(&a->values[i], run->locals[0].dims);
+        size_t part = rt_archive_begin_part(in);
+        const char *bytes = rt_archive_place(in, n);
+        rt_archive_end_part(in, part);
+        if (bytes && !in->wrong)
+            rt_copy_in(a->in[i], bytes, n);
+    }
+}
+
+/* On replica 0, which nobody waits for. */
+static int32_t
+execute(Apply *a)
+{
+    RtExecutor *replica = a->inv.executor;
+    RtDevice *d = replica->device;
+    atomic_store_explicit(&a->inv.call.at, -1, memory_order_relaxed);
+    atomic_store_explicit(&replica->running, &a->inv, memory_order_relaxed);
+    replica->started = replica->met = 0;
+    a->launch =
+        (RtProgramLaunch){.program = a->inv.fn->number, .call = &a->inv.call};
+    d->ops->launch_program(d->queues[QUEUE_COMPUTE], &a->launch);
+    rt_event_wait(d->ops->record(d->queues[QUEUE_COMPUTE]));
+    atomic_store_explicit(&replica->running, NULL, memory_order_relaxed);
+    return a->launch.status;
+}
+
+static void
+note_failure(Server *s)
+{
+    Status st = rt_status_of_fault(s->with.run);
+    s->failure = arena_strdup(s->arena, st ? status_message(st)
+                                           : "an update was stopped");
+    status_free(st);
+}
+
+static void
+apply(Server *s, int64_t update, RtArchive *in)
+{
+    RtRun *run = s->with.run;
+    const RtUpdate *u = &s->with.placement->updates.data[update];
+    read_batches(run, in);
+    read_arguments(run, &s->applies[update], in);
+    if (in->wrong || s->failure)
+        return;
+    if (execute(&s->applies[update]) != EXEC_OK)
+        note_failure(s);
+    for (int i = 0; i < u->writes.len; i++)
+        s->versions[u->writes.data[i]]++;
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+static void
+begin_answer(Server *s, RtPsType type, RtPsRequest head)
+{
+    rt_ps_begin(&s->out, type);
+    rt_ps_request(&s->out, &head);
+}
+
+static void
+acknowledge(Server *s, const RtPsRoute *to, RtPsRequest head)
+{
+    const char *error = s->failure ? s->failure : "";
+    begin_answer(s, RT_PS_ACK, head);
+    rt_archive_text(&s->out, &error);
+    rt_ps_send_to(s->with.listener, to, &s->out);
+}
+
+static void
+on_push(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
+{
+    int64_t low, update;
+    rt_archive_i64(in, &low, 0, INT64_MAX);
+    if (in->wrong || low > head.id)
+        return;
+    rt_applied_advance(&s->applied, low);
+    if (rt_applied_is_beyond(&s->applied, head.id))
+        return;
+    if (!rt_applied_has(&s->applied, head.id)) {
+        rt_applied_add(&s->applied, head.id);
+        while (in->at < in->len && !in->wrong) {
+            rt_archive_i64(in, &update, 0, s->with.placement->updates.len - 1);
+            if (!in->wrong)
+                apply(s, update, in);
+        }
+    }
+    acknowledge(s, from, head);
+}
+
+static void
+add_value(Server *s, int var)
+{
+    const RtRun *run = s->with.run;
+    const IrVar *v = run->module->vars.data[var];
+    int64_t n = 0;
+    if (!ir_type_bytes(run->module, &v->type, &n))
+        UNREACHABLE("\"%s\" has no size", v->name);
+    rt_copy_out(rt_archive_place(&s->out, (size_t)n),
+                rt_ptr_add(run->locals[0].base, (size_t)v->place.offset),
+                (size_t)n);
+}
+
+static void
+on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
+{
+    int64_t num;
+    int num_vars = s->with.run->module->vars.len;
+    rt_archive_count(in, &num, num_vars, 2 * sizeof(int64_t));
+    begin_answer(s, RT_PS_VALUES, head);
+    rt_archive_count(&s->out, &num, num_vars, 0);
+    for (int64_t i = 0; i < num; i++) {
+        int64_t var, has;
+        rt_archive_i64(in, &var, 0, num_vars - 1);
+        rt_archive_i64(in, &has, 0, INT64_MAX);
+        if (in->wrong)
+            return;
+        rt_archive_i64(&s->out, &var, 0, INT64_MAX);
+        rt_archive_i64(&s->out, &s->versions[var], 0, INT64_MAX);
+        if (has != s->versions[var])
+            add_value(s, (int)var);
+    }
+    rt_ps_send_to(s->with.listener, from, &s->out);
+}
+
+static void
+take_request(Server *s, const RtPsRoute *from, zmq_msg_t *m)
+{
+    RtArchive in;
+    RtPsRequest head;
+    Arena *scratch = arena_new(NULL, "a request");
+    const RtZmq *z = s->with.net->zmq;
+    RtPsType type =
+        rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    rt_ps_request(&in, &head);
+    if (!in.wrong && type == RT_PS_PULL)
+        on_pull(s, &in, from, head);
+    else if (!in.wrong && type == RT_PS_PUSH)
+        on_push(s, &in, from, head);
+    arena_release(scratch);
+}
+
+/* ---- turns -------------------------------------------------------------- */
+
+static void
+take_requests(Server *s)
+{
+    enum { MOST_AT_ONCE = 1000 };
+    RtPsRoute from;
+    zmq_msg_t m;
+    s->with.net->zmq->zmq_msg_init(&m);
+    for (int i = 0;
+         i < MOST_AT_ONCE && rt_ps_next_from(s->with.listener, &from, &m); i++)
+        take_request(s, &from, &m);
+    s->with.net->zmq->zmq_msg_close(&m);
+}
+
+static void
+listen_to_coordinator(Server *s)
+{
+    RtArchive in;
+    RtPsMember *member = s->with.member;
+    const RtZmq *z = s->with.net->zmq;
+    zmq_msg_t m;
+    z->zmq_msg_init(&m);
+    while (rt_ps_next(s->with.net, member->socket, &m)) {
+        member->heard = rt_seconds();
+        s->has_ended |= rt_ps_read(&in, s->arena, z->zmq_msg_data(&m),
+                                   z->zmq_msg_size(&m)) == RT_PS_END;
+    }
+    z->zmq_msg_close(&m);
+    rt_ps_member_greet(member);
+}
+
+static Status
+serve(Server *s)
+{
+    const RtRun *run = s->with.run;
+    RtPsListener *l = s->with.listener;
+    zmq_pollitem_t items[] = {{l->router, 0, ZMQ_POLLIN, 0},
+                              {s->with.member->socket, 0, ZMQ_POLLIN, 0},
+                              {l->zap, 0, ZMQ_POLLIN, 0}};
+    while (!s->has_ended) {
+        s->with.net->zmq->zmq_poll(items, l->zap ? 3 : 2, TURN_MS);
+        take_requests(s);
+        listen_to_coordinator(s);
+        TRY(rt_ps_member_check(s->with.member));
+        if (rt_is_interrupted(run))
+            return status_new(STATUS_STOPPED, "interrupted");
+    }
+    return OK;
+}
+
+Status
+rt_ps_serve(const RtServing *serving)
+{
+    RtRun *run = serving->run;
+    Arena *a = arena_new(NULL, "a server");
+    Server *s = NEW(a, Server);
+    int num = serving->placement->updates.len, num_vars = run->module->vars.len;
+    s->with = *serving;
+    s->arena = a;
+    s->out = rt_archive_writer(a, 0);
+    s->applies = NEW_ARRAY(a, Apply, (size_t)num);
+    s->versions = NEW_ARRAY(a, int64_t, (size_t)num_vars);
+    for (int i = 0; i < num_vars; i++)
+        s->versions[i] = 1;
+    for (int i = 0; i < num; i++)
+        init_apply(s, &s->applies[i], &serving->placement->updates.data[i]);
+    Status st = serve(s);
+    arena_release(a);
+    return st;
+}

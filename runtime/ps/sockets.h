@@ -1,0 +1,55 @@
+/*
+ * sockets.h - sockets between the processes of a parameter-server job
+ *
+ * Coordinator and servers listen (ROUTER), all others connect to them (DEALER),
+ * with the job's key (cluster/zmq/socket.h).  A message is one part.  A
+ * connection that breaks comes back by itself; what was under way then is lost,
+ * so whoever needs an answer asks again.
+ */
+#ifndef TFD_RUNTIME_PS_SOCKETS_H
+#define TFD_RUNTIME_PS_SOCKETS_H
+
+#include "runtime/checkpoint/archive.h"
+#include "runtime/cluster/zmq/socket.h"
+
+/* libzmq, for one process. */
+typedef struct RtPsNet {
+    const RtZmq *zmq;
+    void *context;
+    RtCurveKeys keys;
+} RtPsNet;
+
+/* key: RT_JOB_KEY bytes, or NULL: loopback only. */
+Status rt_ps_net_open(RtPsNet *net, const uint8_t *key) MUST_USE;
+/* All sockets are closed.  Also for one of zeros. */
+void rt_ps_net_close(RtPsNet *net);
+
+/* Whoever listens; one in a process. */
+typedef struct RtPsListener {
+    RtPsNet *net;
+    void *router, *zap;
+    int port;
+} RtPsListener;
+
+/* A peer of a listener, as long as its connection lasts. */
+typedef struct RtPsRoute {
+    uint8_t len; /* 0: none */
+    uint8_t id[32];
+} RtPsRoute;
+
+/* at: HOST:PORT, "*" for all interfaces, port 0 for any. */
+Status rt_ps_listen(RtPsNet *net, const char *at, RtPsListener *out) MUST_USE;
+void rt_ps_listener_close(RtPsListener *l);
+
+/* The next message without waiting; false: none.  m is initialized before, and
+ * closed after it. */
+bool rt_ps_next_from(RtPsListener *l, RtPsRoute *from, zmq_msg_t *m);
+void rt_ps_send_to(RtPsListener *l, const RtPsRoute *to, const RtArchive *ar);
+
+/* A socket connected to tcp://HOST:PORT; rt_ps_disconnect closes it. */
+Status rt_ps_connect(RtPsNet *net, const char *address, void **out) MUST_USE;
+void rt_ps_disconnect(RtPsNet *net, void *socket);
+bool rt_ps_next(RtPsNet *net, void *socket, zmq_msg_t *m);
+void rt_ps_send(RtPsNet *net, void *socket, const RtArchive *ar);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * wire.c - messages of a parameter-server job as bytes
+ */
+#include "runtime/ps/wire.h"
+
+#include <string.h>
+
+void
+rt_ps_begin(RtArchive *ar, RtPsType type)
+{
+    uint32_t word = type;
+    rt_archive_clear(ar);
+    rt_archive_u32(ar, &word);
+}
+
+RtPsType
+rt_ps_read(RtArchive *ar, Arena *a, const void *bytes, size_t n)
+{
+    uint32_t word = 0;
+    *ar = rt_archive_reader(a, bytes, n);
+    rt_archive_u32(ar, &word);
+    return ar->wrong || word >= RT_PS_NUM_TYPES ? RT_PS_NONE : (RtPsType)word;
+}
+
+bool
+rt_ps_is_good(RtArchive *ar)
+{
+    Status st = rt_archive_end(ar);
+    bool good = !st;
+    status_free(st);
+    return good;
+}
+
+void
+rt_ps_hello(RtArchive *ar, RtPsHello *h)
+{
+    rt_archive_u32(ar, &h->role);
+    rt_archive_u32(ar, &h->index);
+    rt_archive_u32(ar, &h->incarnation);
+    rt_archive_i64(ar, &h->pid, 0, INT64_MAX);
+    rt_archive_text(ar, &h->plan);
+    rt_archive_text(ar, &h->host);
+    rt_archive_text(ar, &h->address);
+    if (ar->reads && h->index >= RT_PS_MOST_TASKS)
+        rt_archive_fail(ar, "there is no task %u", h->index);
+}
+
+void
+rt_ps_welcome(RtArchive *ar, RtPsWelcome *w)
+{
+    rt_archive_count(ar, &w->num_servers, RT_PS_MOST_TASKS, sizeof(int64_t));
+    if (ar->reads)
+        w->addresses =
+            NEW_ARRAY(ar->arena, const char *, (size_t)w->num_servers);
+    for (int64_t i = 0; i < w->num_servers; i++)
+        rt_archive_text(ar, &w->addresses[i]);
+}
+
+void
+rt_ps_heartbeat(RtArchive *ar, RtPsHeartbeat *b)
+{
+    rt_archive_u32(ar, &b->role);
+    rt_archive_u32(ar, &b->index);
+    rt_archive_u32(ar, &b->incarnation);
+}
+
+void
+rt_ps_sync(RtArchive *ar, RtPsSync *s)
+{
+    rt_archive_u32(ar, &s->index);
+    rt_archive_u32(ar, &s->incarnation);
+    rt_archive_i64(ar, &s->received, 0, INT64_MAX);
+}
+
+void
+rt_ps_run(RtArchive *ar, RtPsRun *r)
+{
+    rt_archive_i64(ar, &r->number, 1, INT64_MAX);
+    rt_archive_i64(ar, &r->received, 0, INT64_MAX);
+    rt_archive_i64(ar, &r->id, 1, INT64_MAX);
+    rt_archive_bool(ar, &r->is_void);
+    rt_archive_i64(ar, &r->low, 0, INT64_MAX);
+    rt_archive_i64(ar, &r->launch, 0, INT32_MAX);
+}
+
+void
+rt_ps_done(RtArchive *ar, RtPsDone *d)
+{
+    rt_archive_u32(ar, &d->index);
+    rt_archive_u32(ar, &d->incarnation);
+    rt_archive_i64(ar, &d->number, 1, INT64_MAX);
+    rt_archive_i64(ar, &d->received, 0, INT64_MAX);
+    rt_archive_i64(ar, &d->id, 1, INT64_MAX);
+    rt_archive_text(ar, &d->error);
+    rt_archive_text(ar, &d->lines);
+}
+
+void
+rt_ps_request(RtArchive *ar, RtPsRequest *r)
+{
+    rt_archive_i64(ar, &r->number, 1, INT64_MAX);
+    rt_archive_i64(ar, &r->id, 0, INT64_MAX);
+}

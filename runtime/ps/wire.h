@@ -1,0 +1,102 @@
+/*
+ * wire.h - messages of a parameter-server job as bytes
+ *
+ * A message is its type and parts (checkpoint/archive.h).  One function lists
+ * the parts of a message for both directions.  What is read is a stranger's:
+ * numbers have ranges, counts are bounded by the bytes that are there, and the
+ * first thing wrong makes all of it wrong.
+ */
+#ifndef TFD_RUNTIME_PS_WIRE_H
+#define TFD_RUNTIME_PS_WIRE_H
+
+#include "runtime/checkpoint/archive.h"
+#include "runtime/cluster/resolve/roles.h"
+
+typedef enum RtPsType {
+    RT_PS_NONE,
+#define MESSAGE(name, sender, doc) RT_PS_##name,
+#include "runtime/ps/messages.def"
+#undef MESSAGE
+    RT_PS_NUM_TYPES
+} RtPsType;
+
+enum {
+    RT_PS_MOST_TASKS = 4096, /* servers, and workers */
+    RT_PS_WINDOW = 1 << 18,  /* closures between the oldest and the newest */
+    RT_PS_MOST_UPDATES = 1 << 20 /* of one closure on one server */
+};
+
+/* Begins to write a message; the memory of the last one is used again. */
+void rt_ps_begin(RtArchive *ar, RtPsType type);
+/* Begins to read n bytes, which outlive it; its type, RT_PS_NONE if it has
+ * none. */
+RtPsType rt_ps_read(RtArchive *ar, Arena *a, const void *bytes, size_t n);
+/* Whether all of it was read, and nothing was wrong. */
+bool rt_ps_is_good(RtArchive *ar);
+
+typedef struct RtPsHello {
+    uint32_t role; /* RtRole */
+    uint32_t index, incarnation;
+    int64_t pid;
+    const char *plan, *host;
+    const char *address; /* of a server, tcp://HOST:PORT; else "" */
+} RtPsHello;
+
+void rt_ps_hello(RtArchive *ar, RtPsHello *h);
+
+typedef struct RtPsWelcome {
+    int64_t num_servers;
+    const char **addresses; /* of each */
+} RtPsWelcome;
+
+void rt_ps_welcome(RtArchive *ar, RtPsWelcome *w);
+
+typedef struct RtPsHeartbeat {
+    uint32_t role, index, incarnation;
+} RtPsHeartbeat;
+
+void rt_ps_heartbeat(RtArchive *ar, RtPsHeartbeat *b);
+
+/* Between coordinator and worker both RUN and DONE are numbered from 1; who
+ * gets them says the last number up to which it has all, and what was lost with
+ * a connection is sent again. */
+typedef struct RtPsSync {
+    uint32_t index, incarnation;
+    int64_t received;
+} RtPsSync;
+
+void rt_ps_sync(RtArchive *ar, RtPsSync *s);
+
+/* After it, unless it is void, the closure's arguments (closure.h). */
+typedef struct RtPsRun {
+    int64_t number;   /* of the message */
+    int64_t received; /* of the worker's */
+    int64_t id;       /* of the closure, from 1 */
+    bool is_void;     /* another worker has executed it: it is only answered */
+    int64_t low;      /* all closures before this one have ended */
+    int64_t launch;   /* its number */
+} RtPsRun;
+
+void rt_ps_run(RtArchive *ar, RtPsRun *r);
+
+/* After it, if error is "", the closure's results. */
+typedef struct RtPsDone {
+    uint32_t index, incarnation;
+    int64_t number, received;
+    int64_t id;
+    const char *error; /* why it failed; "": it has not */
+    const char *lines; /* that are shown below it */
+} RtPsDone;
+
+void rt_ps_done(RtArchive *ar, RtPsDone *d);
+
+/* PULL, VALUES, PUSH and ACK begin with it; answers have the request's.  After
+ * PUSH's: low, a count, and for each update its number and its arguments. */
+typedef struct RtPsRequest {
+    int64_t number; /* of the client, ascending */
+    int64_t id;     /* PUSH, ACK: of the closure */
+} RtPsRequest;
+
+void rt_ps_request(RtArchive *ar, RtPsRequest *r);
+
+#endif

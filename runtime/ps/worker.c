@@ -1,0 +1,375 @@
+/*
+ * worker.c - a worker: executes closures
+ *
+ * Closures are executed one after the other; the next one begins while servers
+ * still apply what the last one pushed.  A closure has ended when all of them
+ * have.  Its end is kept until the coordinator has it.
+ */
+#include "runtime/ps/worker.h"
+
+#include <string.h>
+#include "runtime/exec/end.h"
+#include "runtime/exec/watchdog.h"
+#include "runtime/hal/wait.h"
+
+enum {
+    WAIT_MS = 50,
+    MOST_UNAPPLIED = RT_PS_IN_FLIGHT,
+    MOST_ENDS = 2 * RT_PS_IN_FLIGHT /* that the coordinator does not have */
+};
+
+static const double sync_time = 0.5; /* seconds */
+
+/* A closure that was executed. */
+typedef struct End {
+    int64_t id;
+    int64_t number;            /* of its DONE; 0: not applied everywhere */
+    double at;                 /* when that was sent */
+    const char *error, *lines; /* "": none */
+    RtArchive results;
+} End;
+
+typedef struct Worker {
+    RtWorking with;
+    Arena *arena;
+    RtArchive out;
+    int64_t received, sent;           /* numbers of RUN and DONE */
+    zmq_msg_t tasks[RT_PS_IN_FLIGHT]; /* RUNs to be executed, a ring */
+    int first_task, num_tasks;
+    End ends[MOST_ENDS]; /* a ring, in the order of execution */
+    int first_end, num_ends;
+    uint64_t *passes; /* of each iterator, that is open here */
+    double synced;
+    bool has_ended;
+} Worker;
+
+/* ---- ends --------------------------------------------------------------- */
+
+static End *
+end_at(Worker *w, int i)
+{
+    return &w->ends[(w->first_end + i) % MOST_ENDS];
+}
+
+static void
+send_done(Worker *w, End *e)
+{
+    const RtTaskOptions *task = w->with.member->config.task;
+    RtPsDone done = {.index = (uint32_t)task->index,
+                     .incarnation = task->incarnation,
+                     .number = e->number,
+                     .received = w->received,
+                     .id = e->id,
+                     .error = e->error,
+                     .lines = e->lines};
+    rt_ps_begin(&w->out, RT_PS_DONE);
+    rt_ps_done(&w->out, &done);
+    if (!*e->error)
+        rt_archive_bytes(&w->out, e->results.data, e->results.len);
+    rt_ps_send(w->with.net, w->with.member->socket, &w->out);
+    e->at = rt_seconds();
+}
+
+/* DONEs are numbered in the order in which closures were executed, and so are
+ * applied. */
+static void
+note_applied(Worker *w, int64_t id, const char *error)
+{
+    for (int i = 0; i < w->num_ends; i++) {
+        End *e = end_at(w, i);
+        if (e->id != id || e->number)
+            continue;
+        e->number = ++w->sent;
+        if (*error && !*e->error)
+            e->error = arena_strdup(w->arena, error);
+        send_done(w, e);
+        return;
+    }
+}
+
+static void
+drop_ends(Worker *w, int64_t received)
+{
+    while (w->num_ends && end_at(w, 0)->number &&
+           end_at(w, 0)->number <= received) {
+        w->first_end = (w->first_end + 1) % MOST_ENDS;
+        w->num_ends--;
+    }
+}
+
+static End *
+new_end(Worker *w, int64_t id)
+{
+    End *e = end_at(w, w->num_ends++);
+    if (!e->results.arena)
+        e->results = rt_archive_writer(w->arena, 0);
+    rt_archive_clear(&e->results);
+    e->id = id;
+    e->number = 0;
+    e->error = e->lines = "";
+    return e;
+}
+
+/* ---- execution ---------------------------------------------------------- */
+
+int32_t
+rt_ps_execute(RtPsClient *client, RtInvocation *main, const RtClosureOp *op,
+              RtOpRun *launch, int64_t id, int64_t low)
+{
+    Status st = rt_ps_pull(client, op->reads.data, op->reads.len);
+    if (st)
+        return rt_fault_status(main, op->h, st);
+    rt_ps_begin_push(client, id, low);
+    int32_t end = launch(main, op->h);
+    if (end == EXEC_OK)
+        rt_ps_end_push(client);
+    else
+        rt_ps_drop_push(client);
+    rt_ps_forget(client, op->writes.data, op->writes.len);
+    return end;
+}
+
+/* Opens an iterator from its beginning in the pass that main is in. */
+static int32_t
+open_pass(Worker *w, const RtHostOp *next)
+{
+    RtRun *run = w->with.run;
+    const RtFunction *fn = w->with.closures->main;
+    size_t i = (size_t)(next->iterator - run->iterators);
+    if (w->passes[i] == w->with.closures->passes[i])
+        return EXEC_OK;
+    w->passes[i] = w->with.closures->passes[i];
+    for (int k = 0; k < fn->num_ops; k++)
+        if (fn->ops[k].op->kind == OP_iter_open &&
+            fn->ops[k].iterator == next->iterator)
+            return fn->ops[k].run(w->with.main, &fn->ops[k]);
+    UNREACHABLE("an iterator that main does not open");
+}
+
+static int32_t
+take_elements(Worker *w, const RtClosureOp *op)
+{
+    int32_t end = EXEC_OK;
+    for (int i = 0; i < op->feeds.len && end == EXEC_OK; i++) {
+        end = open_pass(w, op->feeds.data[i]);
+        if (end == EXEC_OK)
+            end = op->feeds.data[i]->run(w->with.main, op->feeds.data[i]);
+    }
+    return end;
+}
+
+static RtFault *
+first_fault(RtRun *run)
+{
+    for (int i = 0; i < run->num_local; i++)
+        if (run->locals[i].fault.op)
+            return &run->locals[i].fault;
+    return run->main.fault.op ? &run->main.fault : NULL;
+}
+
+/* The failure, as the coordinator will say it. */
+static void
+describe_failure(Worker *w, End *e)
+{
+    RtFault *f = first_fault(w->with.run);
+    if (!f) {
+        e->error = "it was stopped";
+        return;
+    }
+    Status st = rt_fault_in_words(w->with.run, f);
+    e->error = arena_strdup(w->arena, status_message(st));
+    e->lines = arena_strdup(w->arena, status_lines(st));
+    status_free(st);
+}
+
+static void
+execute(Worker *w, const RtPsRun *run, RtArchive *in)
+{
+    RtClosures *closures = w->with.closures;
+    End *e = new_end(w, run->id);
+    if (run->is_void) {
+        note_applied(w, run->id, "");
+        return;
+    }
+    const RtClosureOp *op = closures->list.data[run->launch];
+    rt_closure_arguments(closures, op, w->with.main, in);
+    int32_t end = in->wrong ? EXEC_OK : take_elements(w, op);
+    if (in->wrong)
+        e->error = arena_strdup(w->arena, in->wrong);
+    else if (end == EXEC_OK)
+        end = rt_ps_execute(w->with.client, w->with.main, op, op->h->run,
+                            run->id, run->low);
+    if (end == EXEC_OK && !*e->error)
+        rt_closure_results(closures, op, &e->results);
+    else if (!*e->error)
+        describe_failure(w, e);
+    if (*e->error)
+        note_applied(w, run->id, "");
+}
+
+static void
+execute_next(Worker *w)
+{
+    RtArchive in;
+    RtPsRun run;
+    const RtZmq *z = w->with.net->zmq;
+    zmq_msg_t *m = &w->tasks[w->first_task];
+    Arena *scratch = arena_new(NULL, "a closure");
+    w->first_task = (w->first_task + 1) % RT_PS_IN_FLIGHT;
+    w->num_tasks--;
+    rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    rt_ps_run(&in, &run);
+    execute(w, &run, &in);
+    z->zmq_msg_close(m);
+    arena_release(scratch);
+}
+
+/* ---- messages ----------------------------------------------------------- */
+
+static bool
+is_known(const Worker *w, const RtPsRun *run)
+{
+    const RtClosures *c = w->with.closures;
+    return run->is_void || (run->launch < c->list.len &&
+                            c->list.data[run->launch]->is_scheduled);
+}
+
+/* What comes twice, or after one that was lost, will come again. */
+static void
+on_run(Worker *w, RtArchive *in, zmq_msg_t *m)
+{
+    RtPsRun run;
+    const RtZmq *z = w->with.net->zmq;
+    rt_ps_run(in, &run);
+    if (in->wrong || run.number != w->received + 1 || !is_known(w, &run) ||
+        w->num_tasks == RT_PS_IN_FLIGHT)
+        return;
+    drop_ends(w, run.received);
+    w->received = run.number;
+    zmq_msg_t *to =
+        &w->tasks[(w->first_task + w->num_tasks++) % RT_PS_IN_FLIGHT];
+    z->zmq_msg_init(to);
+    z->zmq_msg_move(to, m);
+}
+
+static void
+on_sync(Worker *w, RtArchive *in)
+{
+    RtPsSync s;
+    rt_ps_sync(in, &s);
+    if (!rt_ps_is_good(in))
+        return;
+    drop_ends(w, s.received);
+    for (int i = 0; i < w->num_ends; i++) {
+        End *e = end_at(w, i);
+        if (e->number && rt_seconds() - e->at > sync_time)
+            send_done(w, e);
+    }
+}
+
+static void
+receive(Worker *w, zmq_msg_t *m)
+{
+    RtArchive in;
+    const RtZmq *z = w->with.net->zmq;
+    Arena *scratch = arena_new(NULL, "a message");
+    w->with.member->heard = rt_seconds();
+    switch (rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m))) {
+    case RT_PS_RUN:
+        on_run(w, &in, m);
+        break;
+    case RT_PS_SYNC:
+        on_sync(w, &in);
+        break;
+    case RT_PS_END:
+    case RT_PS_REFUSED:
+        w->has_ended = true;
+        break;
+    default:
+        break;
+    }
+    arena_release(scratch);
+}
+
+static void
+synchronize(Worker *w)
+{
+    const RtTaskOptions *task = w->with.member->config.task;
+    if (rt_seconds() - w->synced < sync_time)
+        return;
+    RtPsSync s = {(uint32_t)task->index, task->incarnation, w->received};
+    w->synced = rt_seconds();
+    rt_ps_begin(&w->out, RT_PS_SYNC);
+    rt_ps_sync(&w->out, &s);
+    rt_ps_send(w->with.net, w->with.member->socket, &w->out);
+}
+
+/* ---- turns -------------------------------------------------------------- */
+
+static void
+take_messages(Worker *w)
+{
+    zmq_msg_t m;
+    RtApplied applied;
+    w->with.net->zmq->zmq_msg_init(&m);
+    while (rt_ps_next(w->with.net, w->with.member->socket, &m))
+        receive(w, &m);
+    w->with.net->zmq->zmq_msg_close(&m);
+    rt_ps_progress(w->with.client);
+    while ((applied = rt_ps_next_applied(w->with.client)).id)
+        note_applied(w, applied.id, applied.error);
+}
+
+static void
+wait_for_messages(Worker *w)
+{
+    enum { MOST_ITEMS = 64 };
+    zmq_pollitem_t items[MOST_ITEMS + 1];
+    items[0] = (zmq_pollitem_t){w->with.member->socket, 0, ZMQ_POLLIN, 0};
+    int n = rt_ps_poll_items(w->with.client, items + 1, MOST_ITEMS);
+    w->with.net->zmq->zmq_poll(items, n + 1, WAIT_MS);
+}
+
+static bool
+may_execute(const Worker *w)
+{
+    return w->num_tasks && w->num_ends < MOST_ENDS &&
+           rt_ps_num_pending(w->with.client) < MOST_UNAPPLIED &&
+           !rt_is_stopped(w->with.run);
+}
+
+static Status
+work(Worker *w)
+{
+    const RtRun *run = w->with.run;
+    while (!w->has_ended) {
+        take_messages(w);
+        if (may_execute(w))
+            execute_next(w);
+        else
+            wait_for_messages(w);
+        synchronize(w);
+        TRY(rt_ps_member_check(w->with.member));
+        if (rt_is_interrupted(run))
+            return status_new(STATUS_STOPPED, "interrupted");
+    }
+    return OK;
+}
+
+Status
+rt_ps_work(const RtWorking *working)
+{
+    Arena *a = arena_new(NULL, "a worker");
+    Worker *w = NEW(a, Worker);
+    w->with = *working;
+    w->arena = a;
+    w->out = rt_archive_writer(a, 0);
+    w->passes = NEW_ARRAY(a, uint64_t, (size_t)working->run->module->iters.len);
+    Status st = work(w);
+    for (; w->num_tasks; w->num_tasks--) {
+        working->net->zmq->zmq_msg_close(&w->tasks[w->first_task]);
+        w->first_task = (w->first_task + 1) % RT_PS_IN_FLIGHT;
+    }
+    arena_release(a);
+    return st;
+}

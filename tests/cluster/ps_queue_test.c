@@ -1,0 +1,276 @@
+/*
+ * ps_queue_test.c - which closure is where, and which a server has applied
+ */
+#include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
+
+#include "runtime/ps/applied.h"
+#include "runtime/ps/queue.h"
+
+static RtClosureQueue q;
+
+static int
+set_up(void **state)
+{
+    new_arena(state);
+    rt_queue_init(&q, arena);
+    return 0;
+}
+
+static RtPsWorker *
+joins(uint32_t index, uint32_t incarnation)
+{
+    RtPsHello h = {.role = RT_ROLE_worker,
+                   .index = index,
+                   .incarnation = incarnation,
+                   .pid = 100 * index + incarnation,
+                   .plan = "",
+                   .host = "h",
+                   .address = ""};
+    return rt_queue_join(&q, &h, 0);
+}
+
+static int64_t
+add(bool has_results)
+{
+    RtArchive none = rt_archive_writer(arena, 0);
+    return rt_queue_add(&q, 0, &none, has_results)->id;
+}
+
+/* The id of the closure that a worker gets; 0: none. */
+static int64_t
+send(RtPsWorker *w)
+{
+    RtClosure *c = rt_queue_send(&q, w, 0);
+    return c ? c->id : 0;
+}
+
+static void
+end(RtPsWorker *w, int64_t id, bool first)
+{
+    rt_queue_take_from(w, id, 0);
+    assert_int_equal(rt_queue_end(&q, id, "ab", 2), first);
+}
+
+static void
+closures_are_sent_in_order(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    for (int i = 1; i <= 3; i++)
+        assert_int_equal(add(false), i);
+    assert_int_equal(send(w), 1);
+    assert_int_equal(send(w), 2);
+    assert_int_equal(send(w), 0); /* it has enough */
+    end(w, 1, true);
+    assert_int_equal(send(w), 3);
+    assert_int_equal(w->sent, 3);
+    assert_int_equal(q.num_open, 2);
+}
+
+static void
+what_a_lost_worker_has_goes_first(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        add(false);
+    send(w);
+    send(w);
+    rt_queue_lose(&q, w);
+    assert_int_equal(q.num_put_back, 2);
+    joins(1, 0);
+    RtPsWorker *other = rt_queue_worker(&q, 1);
+    assert_int_equal(send(other), 1);
+    assert_int_equal(send(other), 2);
+    /* the first worker comes back, and both say that 1 has ended */
+    end(rt_queue_worker(&q, 0), 1, true);
+    end(other, 1, false);
+    assert_int_equal(q.low, 2);
+}
+
+static void
+one_that_ended_is_not_sent_again(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    add(false);
+    send(w);
+    rt_queue_lose(&q, w);
+    end(w, 1, true);
+    joins(1, 0);
+    assert_int_equal(send(rt_queue_worker(&q, 1)), 0);
+    assert_int_equal(q.num_open, 0);
+}
+
+static void
+a_replacement_takes_a_workers_place(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    add(false);
+    send(w);
+    w = joins(0, 1);
+    assert_int_equal(w->num_in_flight, 0);
+    assert_int_equal(w->sent, 0);
+    assert_null(joins(0, 0)); /* the old one, late */
+    assert_int_equal(send(w), 1);
+    assert_ptr_equal(joins(0, 1), w); /* it says so again */
+    assert_int_equal(w->num_in_flight, 1);
+}
+
+static void
+low_waits_for_the_oldest(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    add(false);
+    add(false);
+    send(w);
+    send(w);
+    end(w, 2, true);
+    assert_int_equal(q.low, 1);
+    assert_non_null(rt_queue_closure(&q, 1));
+    assert_null(rt_queue_closure(&q, 2));
+    end(w, 1, true);
+    assert_int_equal(q.low, 3);
+}
+
+static void
+a_future_lasts_while_main_refers_to_it(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    RtArchive none = rt_archive_writer(arena, 0);
+    (void)state;
+    RtFuture *f = rt_queue_add(&q, 0, &none, true)->future;
+    f->refs = 1;
+    send(w);
+    end(w, 1, true);
+    assert_true(f->is_there);
+    assert_int_equal(f->bytes.len, 2);
+    assert_null(q.free);
+    rt_queue_release(&q, f);
+    assert_ptr_equal(q.free, f);
+    /* one that main has left before it was there */
+    RtFuture *g = rt_queue_add(&q, 0, &none, true)->future;
+    assert_ptr_equal(g, f);
+    g->refs = 1;
+    rt_queue_release(&q, g);
+    assert_null(q.free);
+    send(w);
+    end(w, 2, true);
+    assert_ptr_equal(q.free, f);
+}
+
+static void
+the_window_fills(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    for (int i = 0; i < RT_PS_WINDOW; i++)
+        add(false);
+    assert_true(rt_queue_is_full(&q));
+    send(w);
+    send(w);
+    end(w, 2, true);
+    assert_true(rt_queue_is_full(&q));
+    end(w, 1, true);
+    assert_false(rt_queue_is_full(&q));
+    assert_int_equal(add(false), RT_PS_WINDOW + 1);
+    rt_queue_cancel(&q);
+    assert_int_equal(q.num_open, 0);
+}
+
+/* Whatever is lost, and whoever says so twice: each closure ends once. */
+static void
+all_end_once(void **state)
+{
+    enum { CLOSURES = 20000, WORKERS = 3 };
+    uint32_t random = 1, incarnation[WORKERS] = {0};
+    int ended = 0, added = 0;
+    (void)state;
+    for (uint32_t i = 0; i < WORKERS; i++)
+        joins(i, 0);
+    while (ended < CLOSURES) {
+        random = random * 1664525 + 1013904223;
+        uint32_t i = (random >> 8) % WORKERS;
+        RtPsWorker *w = rt_queue_worker(&q, i);
+        if (added < CLOSURES && added - ended < 50) {
+            add(false);
+            added++;
+        }
+        rt_queue_send(&q, w, 0);
+        if ((random >> 16) % 7 == 0)
+            joins(i, ++incarnation[i]);
+        else if ((random >> 16) % 7 == 1)
+            rt_queue_lose(&q, w);
+        else if (w->num_in_flight) {
+            int64_t id = w->in_flight[0].id;
+            rt_queue_take_from(w, id, 0);
+            ended += rt_queue_end(&q, id, NULL, 0);
+        }
+    }
+    assert_int_equal(q.low, CLOSURES + 1);
+    assert_int_equal(q.num_open, 0);
+    assert_true(q.num_put_back > 0);
+}
+
+/* ---- what a server has applied ------------------------------------------- */
+
+static void
+an_id_is_applied_once(void **state)
+{
+    RtAppliedSet *s = NEW(arena, RtAppliedSet);
+    (void)state;
+    rt_applied_advance(s, 5);
+    assert_true(rt_applied_has(s, 4)); /* it has ended */
+    assert_false(rt_applied_has(s, 7));
+    rt_applied_add(s, 7);
+    assert_true(rt_applied_has(s, 7));
+    assert_false(rt_applied_has(s, 8));
+    rt_applied_advance(s, 3); /* a message that was late */
+    assert_int_equal(s->low, 5);
+}
+
+static void
+bits_are_used_again(void **state)
+{
+    RtAppliedSet *s = NEW(arena, RtAppliedSet);
+    (void)state;
+    rt_applied_add(s, 7);
+    assert_false(rt_applied_is_beyond(s, RT_PS_WINDOW - 1));
+    assert_true(rt_applied_is_beyond(s, RT_PS_WINDOW + 7));
+    rt_applied_advance(s, 8);
+    assert_false(rt_applied_is_beyond(s, RT_PS_WINDOW + 7));
+    assert_false(rt_applied_has(s, RT_PS_WINDOW + 7));
+    rt_applied_add(s, 9);
+    rt_applied_advance(s, 5 * (int64_t)RT_PS_WINDOW);
+    assert_false(rt_applied_has(s, 5 * (int64_t)RT_PS_WINDOW + 9));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(closures_are_sent_in_order, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(what_a_lost_worker_has_goes_first,
+                                        set_up, release_arena),
+        cmocka_unit_test_setup_teardown(one_that_ended_is_not_sent_again,
+                                        set_up, release_arena),
+        cmocka_unit_test_setup_teardown(a_replacement_takes_a_workers_place,
+                                        set_up, release_arena),
+        cmocka_unit_test_setup_teardown(low_waits_for_the_oldest, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(a_future_lasts_while_main_refers_to_it,
+                                        set_up, release_arena),
+        cmocka_unit_test_setup_teardown(the_window_fills, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(all_end_once, set_up, release_arena),
+        cmocka_unit_test_setup_teardown(an_id_is_applied_once, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(bits_are_used_again, set_up,
+                                        release_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -5,6 +5,7 @@
  * to the one asked for (--to; a plan by default), and prints or writes that.
  * What each phase does is in the libraries.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
 #include "ir/text/text.h"
+#include "ir/type_bounds.h"
 #include "ir/verify/verify.h"
 #include "passes/passes.h"
 
@@ -79,9 +81,12 @@ static const OptionRow rows[NUM_OPTS] = {
                            "reduction_to_one"},
     [OPT_COLLECTIVES] = {.name = "collectives",
                          .arg = "KEY=VALUE",
+                         .repeatable = true,
                          .help = "bytes_per_pack=N: a pack of collectives is "
                                  "closed when it is larger; 0 is no limit; "
-                                 "else a cost model decides"},
+                                 "else a cost model decides. "
+                                 "timeout_seconds=S: how long a replica waits "
+                                 "in one for the others; 0: as tfd-run says"},
     [OPT_DEFINE] = {.letter = 'D',
                     .arg = "NAME=VALUE",
                     .repeatable = true,
@@ -164,6 +169,7 @@ typedef struct Tfdc {
     Phase to;
     const char *from; /* NULL: a program */
     PassOptions passes;
+    int64_t bytes_per_pack, timeout_ms; /* of --collectives; -1: not given */
     BeOptions backend;
     int64_t num_workers;     /* 0: as the program says */
     const char *dump_dir;    /* or NULL */
@@ -354,6 +360,16 @@ read_source_text(Tfdc *t, const IrModule *m, int i)
     return OK;
 }
 
+/* The command line wins over the file's strategy, and over a dump of it. */
+static void
+use_collectives(const Tfdc *t, IrModule *m)
+{
+    if (t->bytes_per_pack >= 0)
+        m->bytes_per_pack = t->bytes_per_pack;
+    if (t->timeout_ms >= 0)
+        m->timeout_ms = t->timeout_ms;
+}
+
 static IrModule *
 read_module(Tfdc *t)
 {
@@ -363,6 +379,8 @@ read_module(Tfdc *t)
         return NULL;
     for (int i = 0; i < m->sources.len && !t->status; i++)
         t->status = read_source_text(t, m, i);
+    if (m->phase != PHASE_PLACED)
+        use_collectives(t, m);
     return t->status ? NULL : m;
 }
 
@@ -376,6 +394,8 @@ make_module(Tfdc *t)
         tree_text(t, diag_new(t->arena));
     IrModule *m = compile_source(t);
     note_time(t, "front end");
+    if (m)
+        use_collectives(t, m);
     if (m)
         dump(t, "ir", "tir", t->dump_dir ? ir_module_text(t->arena, m) : "");
     if (m)
@@ -518,25 +538,51 @@ run_phases(Tfdc *t)
 /* ---- options ------------------------------------------------------------ */
 
 static Status
-read_collectives(Tfdc *t)
+read_bytes_per_pack(Tfdc *t, const char *value)
 {
-    const char *key, *value;
     char *end;
-    if (!options_given(t->options, OPT_COLLECTIVES))
-        return OK;
-    TRY(options_assignment(t->options, t->arena, OPT_COLLECTIVES, 0, &key,
-                           &value));
     long long n = strtoll(value, &end, 10);
-    if (strcmp(key, "bytes_per_pack") != 0)
-        return status_new(STATUS_USAGE,
-                          "--collectives knows bytes_per_pack, not \"%s\"",
-                          key);
     if (*end || end == value || n < 0)
         return status_new(STATUS_USAGE,
                           "bytes_per_pack is a number from 0, not \"%s\"",
                           value);
-    t->passes.packs_by_bytes = true;
-    t->passes.bytes_per_pack = n;
+    t->bytes_per_pack = n < IR_MAX_BYTES ? n : IR_MAX_BYTES;
+    return OK;
+}
+
+static Status
+read_timeout_seconds(Tfdc *t, const char *value)
+{
+    char *end;
+    double most = (double)IR_MAX_TIMEOUT_MS / 1000,
+           seconds = strtod(value, &end);
+    if (*end || end == value || !(seconds >= 0 && seconds <= most))
+        return status_new(STATUS_USAGE,
+                          "timeout_seconds is a number from 0 to %g, not "
+                          "\"%s\"",
+                          most, value);
+    t->timeout_ms = (int64_t)ceil(seconds * 1000);
+    return OK;
+}
+
+static Status
+read_collectives(Tfdc *t)
+{
+    const char *key, *value;
+    t->bytes_per_pack = t->timeout_ms = -1;
+    for (int i = 0; i < options_count(t->options, OPT_COLLECTIVES); i++) {
+        TRY(options_assignment(t->options, t->arena, OPT_COLLECTIVES, i, &key,
+                               &value));
+        if (!strcmp(key, "bytes_per_pack"))
+            TRY(read_bytes_per_pack(t, value));
+        else if (!strcmp(key, "timeout_seconds"))
+            TRY(read_timeout_seconds(t, value));
+        else
+            return status_new(STATUS_USAGE,
+                              "--collectives knows bytes_per_pack and "
+                              "timeout_seconds, not \"%s\"",
+                              key);
+    }
     return OK;
 }
 

@@ -342,6 +342,41 @@ ir_attrs_copy_common(IrOp *to, const IrOp *from)
     }
 }
 
+static const IrAttrName option_names[] = {A_implementation, A_packs,
+                                          A_bytes_per_pack, A_timeout_ms};
+
+/* op's value of an option; one that is absent where op has no such row. */
+static const IrAttrValue *
+option_of(const IrOp *op, IrAttrName a)
+{
+    static const IrAttrValue absent = {0};
+    int at = ir_attr_index(op->kind, a);
+    return at < 0 ? &absent : &op->attrs[at];
+}
+
+void
+ir_attrs_copy_options(IrOp *to, const IrOp *from)
+{
+    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++) {
+        int at = ir_attr_index(to->kind, option_names[i]);
+        if (at >= 0)
+            to->attrs[at] = *option_of(from, option_names[i]);
+    }
+}
+
+/* Options are words and numbers: their bytes are in the value itself. */
+bool
+ir_attrs_equal_options(const IrOp *a, const IrOp *b)
+{
+    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++) {
+        IrAttrName name = option_names[i];
+        if (!values_equal(name == A_implementation ? ENUM : INT,
+                          option_of(a, name), option_of(b, name)))
+            return false;
+    }
+    return true;
+}
+
 bool
 ir_op_names(const IrOp *op, Dim *size)
 {

@@ -242,6 +242,8 @@ ir_clone_module(const IrModule *from, Arena *a)
     m->devices = clone_text(m, from->devices);
     m->algorithm = from->algorithm;
     m->packs = from->packs;
+    m->bytes_per_pack = from->bytes_per_pack;
+    m->timeout_ms = from->timeout_ms;
     m->phase = from->phase;
     m->after = from->after;
     m->text = from->text;

@@ -30,6 +30,8 @@ typedef struct IrOp IrOp;
 typedef struct IrValue IrValue;
 
 enum { IR_MAX_PACKS = 1 << 20 }; /* of a cross-device operation */
+/* How long a collective may be told to wait: about 30 years. */
+#define IR_MAX_TIMEOUT_MS ((int64_t)1000 * 1000 * 1000 * 1000)
 
 /* Why a pass inserted an operation: never without all three. */
 typedef struct IrReason {
@@ -245,6 +247,10 @@ struct IrModule {
     const char *devices;   /* of a worker: "cpu:0-3" normalised */
     IrAlgorithm algorithm; /* of collectives; auto: the strategy's own */
     int packs;             /* that it makes; 0: one for each value */
+    int64_t
+        bytes_per_pack; /* a pack of all_reduces is closed when it is
+                           larger; 0: never; below 0: as a cost model says */
+    int64_t timeout_ms; /* of a collective; 0: the run's */
     VEC(IrSymbol) symbols;
     IrStem counted[3];       /* of symbols named n, N and b */
     int num_values, num_ops; /* made so far, also those that are gone */
@@ -382,6 +388,10 @@ uint64_t ir_attrs_hash(const IrOp *op);
 void ir_attrs_copy(IrOp *to, const IrOp *from);
 /* Copies the attributes that `to`, of another kind, may have too. */
 void ir_attrs_copy_common(IrOp *to, const IrOp *from);
+/* Those among them that are options of a collective: how it is carried out. */
+void ir_attrs_copy_options(IrOp *to, const IrOp *from);
+/* Whether two collectives have the same options. */
+bool ir_attrs_equal_options(const IrOp *a, const IrOp *b);
 
 /* ---- services ---------------------------------------------------------- */
 

@@ -21,6 +21,7 @@ ir_module_new(Arena *a, Intern *names, Diag *diag)
     m->names = names;
     m->diag = diag;
     m->num_replicas = m->num_workers = 1;
+    m->bytes_per_pack = -1;
     m->devices = "cpu:0";
     m->vars_by_name = map_new(a);
     m->funcs_by_name = map_new(a);

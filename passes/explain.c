@@ -59,7 +59,7 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
 static void
 explain_strategy(Str *out, const IrModule *m)
 {
-    CollectiveAlgorithm w = pass_algorithm(m);
+    CollectiveAlgorithm w = pass_algorithm(m, NULL);
     str_addf(out, "strategy %s, %d replica%s on ",
              ir_strategy_names[m->strategy], m->num_replicas,
              m->num_replicas == 1 ? "" : "s");
@@ -72,6 +72,18 @@ explain_strategy(Str *out, const IrModule *m)
     if (m->num_replicas > 1)
         str_addf(out, "cross-device operation %s: %s\n",
                  pass_algorithm_name(m, &w), w.why);
+    if (m->num_replicas > 1 && m->bytes_per_pack >= 0)
+        str_addf(out,
+                 m->bytes_per_pack ? "packs of collectives are closed "
+                                     "when larger than %lld bytes\n"
+                                   : "packs of collectives have no limit "
+                                     "(bytes_per_pack %lld)\n",
+                 (long long)m->bytes_per_pack);
+    if (m->num_replicas > 1 && m->timeout_ms)
+        str_addf(out,
+                 "in a collective a replica waits for the others for %g "
+                 "seconds\n",
+                 (double)m->timeout_ms / 1000);
 }
 
 static void

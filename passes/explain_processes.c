@@ -102,7 +102,7 @@ add_link(Str *out, const IrModule *m)
 static void
 add_devices(Str *out, const IrModule *m, bool are_gpus)
 {
-    CollectiveAlgorithm asked = pass_algorithm(m);
+    CollectiveAlgorithm asked = pass_algorithm(m, NULL);
     const char *two_phase = ir_coll_names[IR_COLL_TWO_PHASE];
     str_add(out, are_gpus ? "  nccl               " : "  shared memory      ");
     if (asked.algorithm != ALGORITHM_auto)

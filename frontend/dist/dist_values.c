@@ -10,6 +10,7 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
+#include "frontend/dist/communication.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
 #include "frontend/emit/require_const.h"
@@ -30,6 +31,7 @@ typedef struct Combine {
     const char *text; /* the value as it was written */
     Loc loc;          /* of the value */
     const char *dest; /* a variable, or NULL: all replicas */
+    FeCommunication options;
 } Combine;
 
 /* ---- values that are the same on all replicas --------------------------- */
@@ -117,15 +119,24 @@ read_op(Lower *cx, const FeArgs *in, IrAgg *op)
     return false;
 }
 
-/* The same for all that have an op and a value. */
+/* Argument number i. */
 static bool
-read_combine(Lower *cx, const FeArgs *in, Combine *c)
+read_options(Lower *cx, const FeArgs *in, int i, FeCommunication *out)
+{
+    return fe_communication_read(cx, fe_arg(in, i), fe_arg_loc(in, i), out);
+}
+
+/* The same for all that have an op and a value; argument number `options` is
+ * those. */
+static bool
+read_combine(Lower *cx, const FeArgs *in, int options, Combine *c)
 {
     *c = (Combine){.cx = cx,
                    .in = in,
                    .text = fe_arg_text(cx, in, 1),
                    .loc = fe_arg_loc(in, 1)};
-    return read_op(cx, in, &c->op);
+    return read_op(cx, in, &c->op) &&
+           read_options(cx, in, options, &c->options);
 }
 
 static bool
@@ -292,6 +303,7 @@ reduce_leaf(FeValue *leaf, void *data)
         return &fe_poison;
     IrOp *op = fe_op(c->cx, OP_reduce, 1, &x, c->in->loc);
     ir_set_enum(op, A_op, c->op);
+    fe_communication_set(op, &c->options);
     if (axes.len >= 0)
         ir_set_ints(op, A_axes, axes.axes, axes.len);
     return fe_emit(c->cx, op);
@@ -301,7 +313,7 @@ FeValue *
 fe_builtin_reduce(Lower *cx, const FeArgs *in)
 {
     Combine c;
-    if (!read_combine(cx, in, &c))
+    if (!read_combine(cx, in, 3, &c))
         return &fe_poison;
     return fe_value_map_parts(cx->arena, fe_arg(in, 1), reduce_leaf, &c);
 }
@@ -312,8 +324,10 @@ static FeValue *
 emit_to(const Combine *c, IrOpKind kind, IrValue *x)
 {
     IrOp *op = fe_op(c->cx, kind, 1, &x, c->in->loc);
-    if (kind == OP_reduce_to)
+    if (kind == OP_reduce_to) {
         ir_set_enum(op, A_op, c->op);
+        fe_communication_set(op, &c->options);
+    }
     if (c->dest)
         ir_set_text(op, A_var, c->dest);
     return fe_emit(c->cx, op);
@@ -338,7 +352,7 @@ FeValue *
 fe_builtin_reduce_to(Lower *cx, const FeArgs *in)
 {
     Combine c;
-    if (!read_combine(cx, in, &c) ||
+    if (!read_combine(cx, in, 3, &c) ||
         !read_dest(cx, fe_arg(in, 2), fe_arg_loc(in, 2), &c.dest))
         return &fe_poison;
     return fe_value_map_parts(cx->arena, fe_arg(in, 1), reduce_to_leaf, &c);
@@ -350,7 +364,7 @@ fe_builtin_batch_reduce_to(Lower *cx, const FeArgs *in)
     Combine c;
     FeValues out = {0};
     FeValue *pairs = fe_arg(in, 1);
-    if (!read_combine(cx, in, &c))
+    if (!read_combine(cx, in, 2, &c))
         return &fe_poison;
     if (pairs->kind != FE_NEST)
         return fe_error(cx, c.loc,
@@ -413,6 +427,7 @@ gather_axis(const Combine *c, FeValue *leaf, int64_t axis)
     IrValue *x = handle(c, leaf);
     IrOp *op = fe_op(c->cx, kind, 1, &x, c->in->loc);
     ir_set_int(op, A_axis, axis);
+    fe_communication_set(op, &c->options);
     return fe_emit(c->cx, op);
 }
 
@@ -447,6 +462,8 @@ fe_builtin_gather(Lower *cx, const FeArgs *in)
                  .in = in,
                  .text = fe_arg_text(cx, in, 0),
                  .loc = fe_arg_loc(in, 0)};
+    if (!read_options(cx, in, 2, &c.options))
+        return &fe_poison;
     return fe_value_map_parts(cx->arena, fe_arg(in, 0), gather_leaf, &c);
 }
 
@@ -494,7 +511,8 @@ fe_builtin_all_reduce(Lower *cx, const FeArgs *in)
     Combine c;
     FeValues leaves = {0};
     IrValues operands = {0};
-    if (!read_combine(cx, in, &c) || !fe_check_together(cx, in->name, in->loc))
+    if (!read_combine(cx, in, 2, &c) ||
+        !fe_check_together(cx, in->name, in->loc))
         return &fe_poison;
     FeValue *value = fe_arg(in, 1);
     fe_value_parts(cx->arena, value, &leaves);
@@ -507,6 +525,7 @@ fe_builtin_all_reduce(Lower *cx, const FeArgs *in)
     }
     IrOp *op = fe_op(cx, OP_all_reduce, operands.len, operands.data, in->loc);
     ir_set_enum(op, A_op, c.op);
+    fe_communication_set(op, &c.options);
     if (fe_is_poison(fe_emit(cx, op)))
         return &fe_poison;
     for (int i = 0, k = 0; i < leaves.len; i++)

@@ -14,16 +14,17 @@
 #include "frontend/emit/require_const.h"
 #include "frontend/lower/call.h"
 #include <string.h>
-#include "frontend/dist/cross_device.h"
+#include "frontend/dist/communication.h"
 #include "ir/device/device.h"
 
 /* The choice, and where it was made. */
 typedef struct Choice {
     const char *name, *devices; /* or NULL */
     const char *cross;          /* cross_device_ops, or NULL */
+    FeValue *options;           /* communication_options, or NULL */
     bool has_workers;
     int64_t workers;
-    Loc name_loc, devices_loc, cross_loc, workers_loc;
+    Loc name_loc, devices_loc, cross_loc, options_loc, workers_loc;
 } Choice;
 
 /* ---- the declaration of the file ---------------------------------------- */
@@ -32,8 +33,8 @@ static void
 read_declaration(Lower *cx, const AstNode *n, Choice *out)
 {
     static const char *const names[] = {"devices", "cross_device_ops",
-                                        "workers"};
-    FeArg *args[3];
+                                        "workers", "communication_options"};
+    FeArg *args[4];
     FeCall call = {.name = n->strategy.name, .loc = n->loc};
     call.num_args = n->strategy.args.len;
     call.args = NEW_ARRAY(cx->arena, FeArg, (size_t)call.num_args);
@@ -49,7 +50,7 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
     }
     out->name = n->strategy.name;
     out->name_loc = out->devices_loc = out->workers_loc = n->loc;
-    if (!fe_match_args(cx, &call, 3, names, args))
+    if (!fe_match_args(cx, &call, 4, names, args))
         return;
     if (args[0]) {
         out->devices_loc = args[0]->loc;
@@ -60,6 +61,10 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
         out->cross_loc = args[1]->loc;
         fe_require_text(cx, args[1]->value, "cross_device_ops", args[1]->loc,
                         &out->cross);
+    }
+    if (args[3]) {
+        out->options_loc = args[3]->loc;
+        out->options = args[3]->value;
     }
     if (!args[2])
         return;
@@ -191,39 +196,61 @@ choose_workers(Lower *cx, const Choice *c, int num_lists, int num_devices)
 /* Whether replicas are combined at all: not where the strategy that is named
  * has one. */
 static bool
-check_combines(Lower *cx, const Choice *c)
+check_combines(Lower *cx, Loc loc, const char *what)
 {
     const IrStrategyInfo *info = &ir_strategy_info[cx->module->strategy];
     if (info->several || cx->strategy_is_implied)
         return true;
-    fe_error_note(cx, error_loc(cx, c->cross_loc), "leave it out",
-                  "the strategy %s has one replica, so that no cross-device "
-                  "operation has an effect",
-                  info->name);
+    fe_error_note(cx, error_loc(cx, loc), "leave it out",
+                  "the strategy %s has one replica, so that no %s has an "
+                  "effect",
+                  info->name, what);
     return false;
 }
 
-/* Two halves of the devices need an even number of them. */
+static void
+use_algorithm(IrModule *m, const FeCrossDevice *cross)
+{
+    if (cross->algorithm == ALGORITHM_auto)
+        return;
+    m->algorithm = cross->algorithm;
+    m->packs = cross->packs;
+}
+
 static void
 choose_cross(Lower *cx, const Choice *c)
 {
-    int num_devices = cx->module->num_replicas;
     FeCrossDevice cross;
-    if (!c->cross || !check_combines(cx, c))
+    if (!c->cross ||
+        !check_combines(cx, c->cross_loc, "cross-device operation"))
         return;
+    Loc loc = error_loc(cx, c->cross_loc);
     const char *wrong = fe_cross_device_parse(cx->arena, c->cross, &cross);
-    bool halves = !wrong && cross.algorithm == ALGORITHM_hierarchical_copy;
     if (wrong)
-        fe_error(cx, error_loc(cx, c->cross_loc), "%s", wrong);
-    else if (halves && num_devices % 2)
-        fe_error(cx, error_loc(cx, c->cross_loc),
-                 "hierarchical_copy needs an even number of devices, and there "
-                 "%s %d",
-                 num_devices == 1 ? "is" : "are", num_devices);
-    else if (cross.algorithm != ALGORITHM_auto) {
-        cx->module->algorithm = cross.algorithm;
-        cx->module->packs = cross.packs;
-    }
+        fe_error(cx, loc, "%s", wrong);
+    else if (fe_communication_fits(cx, cross.algorithm, loc))
+        use_algorithm(cx->module, &cross);
+}
+
+/* The implementation is a cross-device operation, too, which the command line
+ * may name. */
+static void
+choose_options(Lower *cx, const Choice *c)
+{
+    FeCommunication options;
+    if (!c->options ||
+        !check_combines(cx, c->options_loc, "communication option") ||
+        !fe_communication_read(cx, c->options, c->options_loc, &options))
+        return;
+    if (options.cross.algorithm && c->cross && c->cross_loc.line)
+        fe_error_note(cx, c->options_loc, "leave one of them out",
+                      "cross_device_ops says which implementation there is, "
+                      "and so do the options");
+    else if (!c->cross)
+        use_algorithm(cx->module, &options.cross);
+    if (options.has_bytes)
+        cx->module->bytes_per_pack = options.bytes_per_pack;
+    cx->module->timeout_ms = options.timeout_ms;
 }
 
 /* ---- properties --------------------------------------------------------- */
@@ -307,5 +334,6 @@ fe_strategy(Lower *cx, const AstNode *decl)
     cx->module->num_replicas =
         devices.len ? devices.len * cx->module->num_workers : 1;
     choose_cross(cx, &choice);
+    choose_options(cx, &choice);
     bind_properties(cx, &devices);
 }

@@ -68,13 +68,17 @@ parse_strategy(Parser *p)
         m->num_workers = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
     ir_parse_expect_word(p, "replicas");
     m->num_replicas = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
-    if (!ir_parse_accept_word(p, "algorithm"))
-        return;
-    m->algorithm = (IrAlgorithm)ir_parse_one_of(p, WORDS_ALGORITHM,
-                                                ~(1u << ALGORITHM_auto),
-                                                "a cross-device operation");
-    ir_parse_expect_word(p, "packs");
-    m->packs = (int)ir_parse_int(p, 0, IR_MAX_PACKS);
+    if (ir_parse_accept_word(p, "algorithm")) {
+        m->algorithm = (IrAlgorithm)ir_parse_one_of(p, WORDS_ALGORITHM,
+                                                    ~(1u << ALGORITHM_auto),
+                                                    "a cross-device operation");
+        ir_parse_expect_word(p, "packs");
+        m->packs = (int)ir_parse_int(p, 0, IR_MAX_PACKS);
+    }
+    if (ir_parse_accept_word(p, "bytes_per_pack"))
+        m->bytes_per_pack = ir_parse_int(p, 0, IR_MAX_BYTES);
+    if (ir_parse_accept_word(p, "timeout_ms"))
+        m->timeout_ms = ir_parse_int(p, 1, IR_MAX_TIMEOUT_MS);
 }
 
 /* "n <= 4": a symbol; its number. */

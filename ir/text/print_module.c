@@ -178,6 +178,10 @@ ir_print_module(Str *out, const IrModule *m)
     if (m->algorithm)
         str_addf(out, " algorithm %s packs %d",
                  ir_words[WORDS_ALGORITHM][m->algorithm], m->packs);
+    if (m->bytes_per_pack >= 0)
+        str_addf(out, " bytes_per_pack %lld", (long long)m->bytes_per_pack);
+    if (m->timeout_ms)
+        str_addf(out, " timeout_ms %lld", (long long)m->timeout_ms);
     str_addc(out, '\n');
     print_symbols(out, m);
     for (int i = 0; i < m->params.len; i++)

@@ -458,14 +458,26 @@ check_assert(Verify *v, const IrOp *op)
 
 /* ---- collectives --------------------------------------------------------- */
 
+/* Whether op has the attribute with a value that is not in the range. */
+static bool
+is_outside(const IrOp *op, IrAttrName a, int64_t min, int64_t max)
+{
+    if (ir_attr_index(op->kind, a) < 0 || !ir_has(op, a))
+        return false;
+    return ir_int(op, a) < min || ir_int(op, a) > max;
+}
+
 static const char *
-check_reduce(Verify *v, const IrOp *op)
+check_collective(Verify *v, const IrOp *op)
 {
     (void)v;
-    int64_t packs = ir_int(op, A_packs);
-    return packs < 0 || packs > IR_MAX_PACKS
-               ? MESSAGE("there are not so many packs")
-               : NULL;
+    if (is_outside(op, A_packs, 0, IR_MAX_PACKS))
+        return MESSAGE("there are not so many packs");
+    if (is_outside(op, A_bytes_per_pack, 0, IR_MAX_BYTES))
+        return MESSAGE("no pack is so large");
+    if (is_outside(op, A_timeout_ms, 1, IR_MAX_TIMEOUT_MS))
+        return MESSAGE("no replica waits so long");
+    return NULL;
 }
 
 /* ---- checkpoints and summaries ------------------------------------------ */
@@ -549,7 +561,13 @@ static const struct {
     {OP_summary, check_summary},
     {OP_save, check_save},
     {OP_restore, check_restore},
-    {OP_all_reduce_start, check_reduce},
+    {OP_all_reduce, check_collective},
+    {OP_all_gather, check_collective},
+    {OP_reduce, check_collective},
+    {OP_reduce_to, check_collective},
+    {OP_gather, check_collective},
+    {OP_all_reduce_start, check_collective},
+    {OP_all_gather_start, check_collective},
 };
 
 static void

@@ -40,43 +40,66 @@ default_algorithm(const IrModule *m)
                                  "some devices are CPUs and some are GPUs"};
 }
 
-static bool
-asks_for_nccl(const IrModule *m)
+/* What a collective, or for all of them the strategy or the command line, asks
+ * for. */
+typedef struct Asked {
+    IrAlgorithm algorithm;
+    int packs;
+    const char *why;
+} Asked;
+
+static Asked
+asked_for(const IrModule *m, const IrOp *op)
 {
-    return m->algorithm == ALGORITHM_nccl ||
-           m->algorithm == ALGORITHM_nccl_allreduce;
+    if (op && ir_has(op, A_implementation)) {
+        bool has_packs = ir_attr_index(op->kind, A_packs) >= 0;
+        return (Asked){(IrAlgorithm)ir_enum(op, A_implementation),
+                       has_packs ? (int)ir_int(op, A_packs) : 0,
+                       "the call asks for it"};
+    }
+    return (Asked){m->algorithm, m->packs, "it is asked for"};
+}
+
+static bool
+is_nccl(IrAlgorithm algorithm)
+{
+    return algorithm == ALGORITHM_nccl || algorithm == ALGORITHM_nccl_allreduce;
 }
 
 CollectiveAlgorithm
-pass_algorithm(const IrModule *m)
+pass_algorithm(const IrModule *m, const IrOp *op)
 {
-    if (m->algorithm == ALGORITHM_auto)
+    Asked asked = asked_for(m, op);
+    if (asked.algorithm == ALGORITHM_auto)
         return default_algorithm(m);
-    if (asks_for_nccl(m) && has_host_devices(m))
+    if (is_nccl(asked.algorithm) && has_host_devices(m))
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "NCCL does not reach devices of the CPU"};
-    if (m->algorithm == ALGORITHM_nccl)
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "NCCL is asked for"};
-    if (m->algorithm == ALGORITHM_nccl_allreduce)
+    if (asked.algorithm == ALGORITHM_nccl)
+        return (CollectiveAlgorithm){is_nccl(m->algorithm) ? ALGORITHM_auto
+                                                           : ALGORITHM_nccl,
+                                     0, "NCCL is asked for"};
+    if (asked.algorithm == ALGORITHM_nccl_allreduce)
         return (CollectiveAlgorithm){
-            m->algorithm, 0,
+            asked.algorithm, 0,
             "it is asked for; the order of sums is NCCL's, not that of a run "
             "on other devices"};
-    if (m->algorithm == ALGORITHM_two_phase)
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "it is asked for"};
-    return (CollectiveAlgorithm){m->algorithm, m->packs, "it is asked for"};
+    if (asked.algorithm == ALGORITHM_two_phase)
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, asked.why};
+    return (CollectiveAlgorithm){asked.algorithm, asked.packs, asked.why};
 }
 
 CollectiveAlgorithm
-pass_gather_algorithm(const IrModule *m)
+pass_gather_algorithm(const IrModule *m, const IrOp *op)
 {
-    CollectiveAlgorithm w = pass_algorithm(m);
+    CollectiveAlgorithm w = pass_algorithm(m, op);
     if (w.algorithm == ALGORITHM_hierarchical_copy)
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "hierarchical_copy does not gather"};
     if (w.algorithm == ALGORITHM_nccl_allreduce)
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0,
-                                     "ncclAllReduce does not gather"};
+        return (CollectiveAlgorithm){is_nccl(m->algorithm) ? ALGORITHM_auto
+                                                           : ALGORITHM_nccl,
+                                     0, "ncclAllReduce does not gather"};
     if (w.algorithm == ALGORITHM_ring)
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "ring does not gather"};
     return w;
@@ -88,5 +111,5 @@ pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
 {
     if (w->algorithm)
         return ir_words[WORDS_ALGORITHM][w->algorithm];
-    return asks_for_nccl(m) ? "nccl" : "two_phase";
+    return is_nccl(m->algorithm) ? "nccl" : "two_phase";
 }

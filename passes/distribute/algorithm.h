@@ -13,13 +13,14 @@ typedef struct CollectiveAlgorithm {
     const char *why;
 } CollectiveAlgorithm;
 
-/* The algorithm for m's strategy and options (TensorFlow's rules, tensorflow.md
+/* The algorithm of a collective of m, by its own options or, where op is NULL
+ * or has none, by m's strategy and options (TensorFlow's rules, tensorflow.md
  * 6, except that hierarchical copies are allowed on CPU devices, too). */
-CollectiveAlgorithm pass_algorithm(const IrModule *m);
+CollectiveAlgorithm pass_algorithm(const IrModule *m, const IrOp *op);
 
 /* The algorithm of a gather: through one device, unless all devices take part
  * alike. */
-CollectiveAlgorithm pass_gather_algorithm(const IrModule *m);
+CollectiveAlgorithm pass_gather_algorithm(const IrModule *m, const IrOp *op);
 
 /* Its name for --explain. */
 const char *pass_algorithm_name(const IrModule *m,

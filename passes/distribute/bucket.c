@@ -13,6 +13,9 @@
  *       pack is closed when it is already larger, 0 being no limit; so it
  *       overshoots by up to one value.  A list is cut by the same rule before.
  *
+ * bytes_per_pack is the collective's own option, else the module's.  Only those
+ * with the same options share a pack.
+ *
  * A later all_reduce joins an earlier one by moving up to where its operands
  * are known, and the earlier ones down to there; so it may only join while
  * nothing before that point uses an earlier result.
@@ -35,7 +38,7 @@ typedef VEC(IrOp *) OpList;
 typedef struct Pack {
     OpList ops;
     PackLoad load;
-    const char *why; /* it is closed; NULL by bytes */
+    const char *why; /* it is closed, or NULL */
     bool closed;
 } Pack;
 
@@ -43,8 +46,8 @@ typedef VEC(Pack *) PackList;
 
 typedef struct Bucket {
     PassCx *cx;
-    PackList packs;     /* of the block at hand */
-    IrUsers users;      /* of the function */
+    PackList packs; /* of the block at hand */
+    IrUsers users;  /* of the function */
 } Bucket;
 
 static int
@@ -75,16 +78,25 @@ bytes_of(const IrModule *m, const IrOp *op)
     return sum;
 }
 
-static bool
-is_by_cost(const Bucket *bk)
+/* The bytes_per_pack of the packs that op goes to; below 0: they close by cost.
+ */
+static int64_t
+limit_of(const Bucket *bk, const IrOp *op)
 {
-    return !bk->cx->options->packs_by_bytes;
+    return ir_has(op, A_bytes_per_pack) ? ir_int(op, A_bytes_per_pack)
+                                        : bk->cx->m->bytes_per_pack;
 }
 
 static bool
-is_full(const Bucket *bk, int64_t bytes)
+is_by_cost(const Bucket *bk, const IrOp *op)
 {
-    int64_t limit = bk->cx->options->bytes_per_pack;
+    return limit_of(bk, op) < 0;
+}
+
+static bool
+is_full(const Bucket *bk, const IrOp *op, int64_t bytes)
+{
+    int64_t limit = limit_of(bk, op);
     return limit > 0 && bytes > limit;
 }
 
@@ -124,7 +136,9 @@ load_of(const Bucket *bk, const IrOp *op)
 static bool
 may_join(const Pack *p, const IrOp *op, const PackLoad *load)
 {
-    return !p->closed && ir_enum(p->ops.data[0], A_op) == ir_enum(op, A_op) &&
+    const IrOp *first = p->ops.data[0];
+    return !p->closed && ir_enum(first, A_op) == ir_enum(op, A_op) &&
+           ir_attrs_equal_options(first, op) &&
            max_int(p->load.known, load->known) <
                min_int(p->load.needed, load->needed);
 }
@@ -133,7 +147,7 @@ may_join(const Pack *p, const IrOp *op, const PackLoad *load)
 static bool
 is_pack(const Bucket *bk, const IrOp *op)
 {
-    return op->num_operands > 1 && is_full(bk, bytes_of(bk->cx->m, op));
+    return op->num_operands > 1 && is_full(bk, op, bytes_of(bk->cx->m, op));
 }
 
 static Pack *
@@ -173,7 +187,11 @@ pack_by_bytes(Bucket *bk, const OpList *ops)
         PackLoad load = load_of(bk, ops->data[i]);
         Pack *p = find_pack(bk, ops->data[i], &load);
         add_to_pack(bk, p, ops->data[i], &load);
-        p->closed = is_full(bk, p->load.bytes);
+        p->closed = is_full(bk, ops->data[i], p->load.bytes);
+        if (p->closed)
+            p->why = arena_printf(bk->cx->m->arena,
+                                  "larger than bytes_per_pack, %lld",
+                                  (long long)limit_of(bk, ops->data[i]));
     }
 }
 
@@ -325,6 +343,7 @@ join_pack(Bucket *bk, Pack *p)
     IrBlock *b = ir_block_scratch(first);
     IrOp *joined = ir_build_all_reduce(b, (IrAgg)ir_enum(first, A_op),
                                        operands.len, operands.data, first->loc);
+    ir_attrs_copy_options(joined, first);
     ir_stamp(b, reason_of(bk, p));
     joined->id = p->load.known;
     IrOp *after = op_at(first->block, p->load.known);
@@ -344,9 +363,9 @@ static int
 pack_end(const Bucket *bk, const IrOp *op, int i)
 {
     int64_t bytes = 0;
-    if (is_by_cost(bk))
+    if (is_by_cost(bk, op))
         return i + 1;
-    while (i < op->num_operands && !is_full(bk, bytes))
+    while (i < op->num_operands && !is_full(bk, op, bytes))
         bytes += value_bytes(bk->cx->m, op->operands[i++]);
     return i;
 }
@@ -357,6 +376,7 @@ cut_pack(Bucket *bk, IrOp *op, int begin, int end)
     IrBlock *b = ir_block_scratch(op);
     IrOp *pack = ir_build_all_reduce(b, (IrAgg)ir_enum(op, A_op), end - begin,
                                      op->operands + begin, op->loc);
+    ir_attrs_copy_options(pack, op);
     ir_stamp(b,
              ir_reason(bk->cx->m, "bucket.cut", pass_loc(op),
                        "%d of %d values, %lld bytes", end - begin,
@@ -372,7 +392,7 @@ static void
 cut_op(Bucket *bk, IrOp *op)
 {
     int n = op->num_operands;
-    if (pack_end(bk, op, 0) == n || (is_by_cost(bk) && follows_another(op)))
+    if (pack_end(bk, op, 0) == n || (is_by_cost(bk, op) && follows_another(op)))
         return;
     for (int begin = 0, end; begin < n; begin = end) {
         end = pack_end(bk, op, begin);
@@ -407,9 +427,10 @@ static bool
 stays(const Bucket *bk, const Pack *p)
 {
     const IrOp *op = p->ops.data[0];
-    if (p->ops.len > 1 || (is_by_cost(bk) && is_cut(op)))
+    bool by_cost = is_by_cost(bk, op);
+    if (p->ops.len > 1 || (by_cost && is_cut(op)))
         return false;
-    for (int i = 0; i < bk->packs.len && is_by_cost(bk); i++) {
+    for (int i = 0; i < bk->packs.len && by_cost; i++) {
         const Pack *other = bk->packs.data[i];
         if (other != p && other->load.known >= p->load.known &&
             other->load.known < op->id)
@@ -424,14 +445,15 @@ bucket_block(Bucket *bk, IrBlock *b)
 {
     pass_index_ops(b);
     bk->packs.len = 0;
-    OpList ops = {0};
-    for (IrOp *op = b->first; op; op = op->next)
-        if (op->kind == OP_all_reduce && !follows_another(op))
-            VEC_PUSH(bk->cx->arena, ops, op);
-    if (is_by_cost(bk))
-        pack_by_cost(bk, b, &ops);
-    else
-        pack_by_bytes(bk, &ops);
+    OpList by_cost = {0}, by_bytes = {0};
+    for (IrOp *op = b->first; op; op = op->next) {
+        if (op->kind != OP_all_reduce || follows_another(op))
+            continue;
+        OpList *ops = is_by_cost(bk, op) ? &by_cost : &by_bytes;
+        VEC_PUSH(bk->cx->arena, *ops, op);
+    }
+    pack_by_cost(bk, b, &by_cost);
+    pack_by_bytes(bk, &by_bytes);
     for (int i = 0; i < bk->packs.len; i++)
         if (!stays(bk, bk->packs.data[i]))
             join_pack(bk, bk->packs.data[i]);

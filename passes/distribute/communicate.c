@@ -28,8 +28,9 @@
 typedef struct Communicate {
     IrModule *m;
     int num_replicas;
-    Loc loc;    /* of the operation being lowered */
-    IrBlock *b; /* its replacement is built here */
+    const IrOp *op; /* being lowered */
+    Loc loc;        /* its own */
+    IrBlock *b;     /* its replacement is built here */
 } Communicate;
 
 static bool
@@ -50,10 +51,13 @@ is_combined(IrAgg how, const IrValue *x)
 
 /* ---- reductions over replicas ------------------------------------------- */
 
+/* One with the options of the operation that asks for it. */
 static IrValue *
 all_reduce(Communicate *c, IrAgg how, IrValue *x)
 {
-    return ir_build_all_reduce(c->b, how, 1, &x, c->loc)->results[0];
+    IrOp *op = ir_build_all_reduce(c->b, how, 1, &x, c->loc);
+    ir_attrs_copy_options(op, c->op);
+    return op->results[0];
 }
 
 /* x / count, in the dtype of count, rounded to that of x. */
@@ -182,7 +186,9 @@ all_gather(Communicate *c, IrValue *x, int64_t axis)
 {
     if (is_whole(c, x, axis))
         return x;
-    return ir_build_all_gather(c->b, x, axis, c->loc);
+    IrValue *all = ir_build_all_gather(c->b, x, axis, c->loc);
+    ir_attrs_copy_options(all->def, c->op);
+    return all;
 }
 
 /* The value of d, a length that depends on the replica, for one of them. */
@@ -498,6 +504,7 @@ lower_op(Communicate *c, IrOp *op, IrContext context)
     }
     for (int i = 0; i < op->num_regions; i++)
         lower_block(c, op->regions[i], context);
+    c->op = op;
     c->loc = op->loc;
     c->b = ir_block_scratch(op);
     if (op->kind == OP_write)

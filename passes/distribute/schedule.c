@@ -36,22 +36,36 @@ find_split(const IrOp *op)
     return split && split->op == op->kind ? split : NULL;
 }
 
-/* Sets the algorithm on the start, unless it is the symmetric one. */
+/* Sets the algorithm of op on its start, unless it is the symmetric one. */
 static void
-set_algorithm(IrModule *m, IrOp *start)
+set_algorithm(IrModule *m, const IrOp *op, IrOp *start)
 {
-    bool gathers = start->kind == OP_all_gather_start;
+    bool gathers = op->kind == OP_all_gather;
     CollectiveAlgorithm w =
-        gathers ? pass_gather_algorithm(m) : pass_algorithm(m);
-    if (w.algorithm == ALGORITHM_auto)
+        gathers ? pass_gather_algorithm(m, op) : pass_algorithm(m, op);
+    if (w.algorithm == ALGORITHM_auto && !ir_has(op, A_implementation))
         return;
     const IrReason *r = start->reason;
-    ir_set_enum(start, A_algorithm, w.algorithm);
+    if (w.algorithm != ALGORITHM_auto)
+        ir_set_enum(start, A_algorithm, w.algorithm);
     if (ir_algorithm_has_packs(w.algorithm))
         ir_set_int(start, A_packs, w.packs);
-    start->reason =
-        ir_reason(m, r->rule, r->loc, "%s; algorithm %s: %s", r->cause,
-                  ir_words[WORDS_ALGORITHM][w.algorithm], w.why);
+    start->reason = ir_reason(m, r->rule, r->loc, "%s; algorithm %s: %s",
+                              r->cause, pass_algorithm_name(m, &w), w.why);
+}
+
+/* How long replicas wait in it: as the call says, which the start has already,
+ * or as the strategy does. */
+static void
+set_timeout(IrModule *m, const IrOp *op, IrOp *start)
+{
+    const IrReason *r = start->reason;
+    if (ir_has(op, A_timeout_ms))
+        start->reason =
+            ir_reason(m, r->rule, r->loc, "%s; the call waits for %g seconds",
+                      r->cause, (double)ir_int(op, A_timeout_ms) / 1000);
+    else if (m->timeout_ms)
+        ir_set_int(start, A_timeout_ms, m->timeout_ms);
 }
 
 static void
@@ -73,7 +87,8 @@ insert_start(IrModule *m, IrOp *op, const IrSplit *s, IrOp *after)
     ir_attrs_copy_common(start, op);
     ir_build_infer(start);
     stamp(m, b, op);
-    set_algorithm(m, start);
+    set_algorithm(m, op, start);
+    set_timeout(m, op, start);
     if (after)
         ir_splice_after(after, b);
     else

@@ -7,13 +7,9 @@
 #include "ir/ir.h"
 
 typedef struct PassOptions {
-    int level;              /* -O0 .. -O3 */
-    /* Packs of collectives close by bytes_per_pack, 0 being no limit; else by
-     * a cost model. */
-    bool packs_by_bytes;
-    int64_t bytes_per_pack;
-    bool verify_each;       /* verify after every pass, not only the last */
-    bool time;              /* print the time of each pass to standard error */
+    int level;        /* -O0 .. -O3 */
+    bool verify_each; /* verify after every pass, not only the last */
+    bool time;        /* print the time of each pass to standard error */
     /* called after each pass (--print-after, --dump-phases); may be NULL */
     void (*after)(const char *pass, int number, const IrModule *m, void *data);
     void *after_data;

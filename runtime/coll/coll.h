@@ -124,12 +124,13 @@ typedef struct RtCollOps {
     /* Called once a device, by its number in this process, when all its
      * replicas have started; does the rest of its work, and returns when their
      * results, which they share, are complete for what the program does from
-     * now on. */
-    RtCollResult (*done)(RtCollInstance *s, int device);
+     * now on.  A wait for the others lasts at most so many seconds; 0: as many
+     * as the communicator says. */
+    RtCollResult (*done)(RtCollInstance *s, int device, double timeout);
     /* Whether the replica has reached the call in which others wait. */
     bool (*arrived)(const RtCollInstance *s, int replica);
     /* The algorithm of an all_reduce or all_gather, which follows from measured
-     * speeds, when it has as many bytes as it ever has, which are *bytes.  NULL:
+     * speeds, when it has as many bytes as it ever has, which are *bytes. NULL:
      * nothing is measured. */
     const char *(*chosen)(RtCollInstance *s, int64_t *bytes);
     /* The calls that this process's first device has begun, by IrCollAlgorithm;

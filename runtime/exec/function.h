@@ -30,7 +30,10 @@ struct RtHostOp {
     int32_t collective; /* of the run's collectives, starts and dones */
     RtValue *in, *out;
     union {
-        RtCollInstance *instance; /* collectives */
+        struct { /* collectives */
+            RtCollInstance *instance;
+            double timeout; /* of its own, in seconds; 0: none */
+        };
         struct {
             RtIterBinding *iterator;
             int batch; /* its number in dims; -1: none */

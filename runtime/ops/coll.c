@@ -23,11 +23,22 @@ is_alike(const RtHostOp *a, const RtHostOp *b)
         if (a->in[i].dtype != b->in[i].dtype)
             return false;
     }
-    if (ir_enum(x, A_algorithm) != ir_enum(y, A_algorithm))
+    if (ir_enum(x, A_algorithm) != ir_enum(y, A_algorithm) ||
+        ir_int(x, A_timeout_ms) != ir_int(y, A_timeout_ms))
         return false;
     if (x->kind == OP_all_reduce_start)
         return ir_enum(x, A_op) == ir_enum(y, A_op);
     return ir_int(x, A_axis) == ir_int(y, A_axis);
+}
+
+/* What operations of one instance have in common. */
+static void
+share_with(RtHostOp *h, const RtHostOp *start)
+{
+    h->instance = start->instance;
+    h->timeout = start->timeout;
+    h->site = start->site;
+    h->collective = start->collective;
 }
 
 /* The instance of the same collective in the program that fn is a variant of.
@@ -42,9 +53,7 @@ share_instance(RtRun *run, RtFunction *fn, RtHostOp *h)
         !is_alike(h, program->starts.data[index]))
         return plan_refuse(run->plan, "@%s and @%s differ in their collectives",
                            fn->ir->name, program->ir->name);
-    h->instance = program->starts.data[index]->instance;
-    h->site = program->starts.data[index]->site;
-    h->collective = program->starts.data[index]->collective;
+    share_with(h, program->starts.data[index]);
     return OK;
 }
 
@@ -54,6 +63,7 @@ algorithm_of(const IrOp *op)
 {
     switch ((IrAlgorithm)ir_enum(op, A_algorithm)) {
     case ALGORITHM_auto:
+    case ALGORITHM_nccl: /* by that transport */
         return COLL_AUTO;
     case ALGORITHM_ring:
         return COLL_RING;
@@ -64,7 +74,6 @@ algorithm_of(const IrOp *op)
     case ALGORITHM_nccl_allreduce:
         return COLL_LIBRARY;
     case ALGORITHM_two_phase:
-    case ALGORITHM_nccl:
     case NUM_ALGORITHMS:
         break;
     }
@@ -156,9 +165,20 @@ all_gather_new(RtRun *run, RtHostOp *h)
         run->coll, algorithm, most_bytes(run, h->op->results[0]), &h->instance);
 }
 
+/* The time that the plan gives the collective.  A --timeout that is shorter
+ * holds for it, too. */
+static double
+own_timeout(const RtRun *run, const IrOp *op)
+{
+    double seconds = (double)ir_int(op, A_timeout_ms) / 1000;
+    double most = run->options->timeout;
+    return most > 0 && most < seconds ? 0 : seconds;
+}
+
 static Status
 make_instance(RtRun *run, RtHostOp *h)
 {
+    h->timeout = own_timeout(run, h->op);
     if (h->op->kind == OP_all_reduce_start)
         TRY(all_reduce_new(run, h));
     else
@@ -199,9 +219,7 @@ rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
     const IrOp *start = h->op->num_operands ? h->op->operands[0]->def : NULL;
     for (int i = 0; i < fn->starts.len; i++) {
         if (fn->starts.data[i]->op == start) {
-            h->instance = fn->starts.data[i]->instance;
-            h->site = fn->starts.data[i]->site;
-            h->collective = fn->starts.data[i]->collective;
+            share_with(h, fn->starts.data[i]);
             return OK;
         }
     }
@@ -311,11 +329,13 @@ fault_late(RtInvocation *inv, const RtHostOp *h)
     rt_add_stragglers(run, a, &fault->notes);
     const char *arrived = list_replicas(run, a, h->instance, true);
     const char *missing = list_replicas(run, a, h->instance, false);
-    int32_t end = rt_fault(
-        inv, h, STATUS_INPUT,
-        "the replicas do not meet in this %s: after %g seconds %s "
-        "arrived, %s not (--timeout allows more)",
-        reduces ? "all_reduce" : "all_gather", run->timeout, arrived, missing);
+    int32_t end =
+        rt_fault(inv, h, STATUS_INPUT,
+                 "the replicas do not meet in this %s: after %g seconds %s "
+                 "arrived, %s not (%s allows more)",
+                 reduces ? "all_reduce" : "all_gather",
+                 h->timeout > 0 ? h->timeout : run->timeout, arrived, missing,
+                 h->timeout > 0 ? "timeout_seconds" : "--timeout");
     rt_stop(run);
     return end;
 }
@@ -337,7 +357,7 @@ wait_for_instance(RtInvocation *inv, const RtHostOp *h)
     if (run->job)
         rt_job_waits(run->job, device, h->site);
     double begin = begin_use(inv->executor);
-    RtCollResult end = run->coll->ops->done(h->instance, device);
+    RtCollResult end = run->coll->ops->done(h->instance, device, h->timeout);
     end_use(inv->executor, h, begin);
     if (run->job && end == COLL_OK)
         rt_job_goes_on(run->job, device);

@@ -319,7 +319,8 @@ call_once(const Process *p, int device, int call)
         else
             start_reduce(p, device, device * each + k, &shape, seed);
     }
-    RtCollResult r = p->coll->ops->done(p->instances[shape.instance], device);
+    RtCollResult r =
+        p->coll->ops->done(p->instances[shape.instance], device, 0.0);
     if (p->job->hashes)
         p->job->hashes[call * MOST_DEVICES + participant] =
             hash_result(p, device, &shape);

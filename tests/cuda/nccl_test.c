@@ -235,8 +235,10 @@ collect(int rank)
         c->ops->all_gather_start(group.gathers[instance], r, &part);
         c->ops->all_reduce_start(group.reduces[instance], r, parts);
     }
-    assert_int_equal(c->ops->done(group.reduces[instance], device), COLL_OK);
-    assert_int_equal(c->ops->done(group.gathers[instance], device), COLL_OK);
+    assert_int_equal(c->ops->done(group.reduces[instance], device, 0.0),
+                     COLL_OK);
+    assert_int_equal(c->ops->done(group.gathers[instance], device, 0.0),
+                     COLL_OK);
 }
 
 static void *

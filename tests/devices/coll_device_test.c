@@ -124,7 +124,7 @@ hook_op(TfdCall *call, int32_t index)
         return 0;
     }
     return (int32_t)group.coll->ops->done(group.instances[index - DONE],
-                                          call->replica / replicas_each());
+                                          call->replica / replicas_each(), 0.0);
 }
 
 static const TfdHooks hooks = {.abi = TFD_ABI, .op = hook_op};

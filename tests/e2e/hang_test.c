@@ -35,6 +35,10 @@
     "}\n"
 
 static const char one_loops[] = STEP("replica_id == 1") TRAIN;
+/* The collective has a time of its own, shorter than that of the run. */
+static const char one_loops_briefly[] =
+    "strategy mirrored(communication_options = (timeout_seconds: 0.25))\n" STEP(
+        "replica_id == 1") TRAIN;
 static const char all_loop[] = STEP("replica_id >= 0") TRAIN;
 /* In the third step. */
 static const char one_loops_later[] =
@@ -112,6 +116,22 @@ static const Case cases[] = {
      "0.3",
      {"after 0.3 seconds replicas 0, 2 have arrived, replica 1 has not",
       "note: replica 1, device cpu:1, is in this while"},
+     NULL,
+     0},
+    {one_loops_briefly,
+     "cpu:0-1",
+     "60",
+     {"p.tfd:8:8: error: the replicas do not meet in this all_reduce: after "
+      "0.25 seconds replica 0 has arrived, replica 1 has not (timeout_seconds "
+      "allows more)",
+      "p.tfd:6:5: note: replica 1, device cpu:1, is in this while"},
+     NULL,
+     0},
+    {one_loops_briefly,
+     "cpu:0-1",
+     "0.15",
+     {"after 0.15 seconds replica 0 has arrived, replica 1 has not (--timeout "
+      "allows more)"},
      NULL,
      0},
     {all_loop,

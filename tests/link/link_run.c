@@ -127,7 +127,7 @@ reduce(RtColl *c, RtCollInstance *s, int rank, int count)
         fill(own[k], count, rank * EACH + k);
         c->ops->all_reduce_start(s, rank * EACH + k, &part);
     }
-    want(c->ops->done(s, 0) == COLL_OK, "a sum does not end");
+    want(c->ops->done(s, 0, 0.0) == COLL_OK, "a sum does not end");
     want(memcmp(out, wanted, (size_t)count * sizeof(float)) == 0,
          "a sum is another one");
     free(wanted);

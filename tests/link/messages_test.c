@@ -218,7 +218,7 @@ wait_for_all(const Job *job, RtCollInstance *const *instances)
 {
     for (int p = 0; p < job->size; p++)
         for (int d = 0; d < job->devices; d++)
-            assert_int_equal(job->colls[p]->ops->done(instances[p], d),
+            assert_int_equal(job->colls[p]->ops->done(instances[p], d, 0.0),
                              COLL_OK);
 }
 
@@ -557,11 +557,13 @@ silence_ends_with_the_time(void **state)
     open_lonely(&job, &r, 0.05);
     memory_net_silence(job.net, 1);
     start_all(&r);
-    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0), COLL_TIMEOUT);
+    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0, 0.0),
+                     COLL_TIMEOUT);
     assert_true(job.colls[0]->ops->arrived(r.instances[0], 1));
     for (int p = 0; p < 3; p++)
         job.colls[p]->ops->abort(job.colls[p]);
-    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0), COLL_ABORTED);
+    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0, 0.0),
+                     COLL_ABORTED);
     close_job(&job);
     free_operands(&r);
 }
@@ -575,7 +577,7 @@ a_missing_replica_is_known(void **state)
     open_lonely(&job, &r, 0.05);
     RtAllReducePart part = {at(r.in[0][1]), at(r.out[0][0]), 1000};
     job.colls[0]->ops->all_reduce_start(r.instances[0], 1, &part);
-    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0), COLL_OK);
+    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0, 0.0), COLL_OK);
     assert_false(job.colls[0]->ops->arrived(r.instances[0], 0));
     assert_true(job.colls[0]->ops->arrived(r.instances[0], 1));
     close_job(&job);
@@ -592,12 +594,14 @@ a_link_that_fails_ends_all_calls(void **state)
     memory_net_silence(job.net, 1);
     start_all(&r);
     memory_net_break(job.net, 0);
-    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0), COLL_ABORTED);
+    assert_int_equal(job.colls[0]->ops->done(r.instances[0], 0, 0.0),
+                     COLL_ABORTED);
     assert_true(rt_device_has_failed(job.device));
     assert_string_equal(job.device->failure, "the link is broken");
     for (int p = 0; p < 3; p++)
         rt_carrier_stop(job.carriers[p]);
-    assert_int_equal(job.colls[2]->ops->done(r.instances[2], 0), COLL_ABORTED);
+    assert_int_equal(job.colls[2]->ops->done(r.instances[2], 0, 0.0),
+                     COLL_ABORTED);
     close_job(&job);
     free_operands(&r);
 }
@@ -620,7 +624,7 @@ a_stop_at_any_moment_ends_it(void **state)
             else
                 job.colls[p]->ops->abort(job.colls[p]);
         for (int p = 0; p < 3; p++)
-            assert_int_equal(job.colls[p]->ops->done(r.instances[p], 0),
+            assert_int_equal(job.colls[p]->ops->done(r.instances[p], 0, 0.0),
                              COLL_ABORTED);
         close_job(&job);
         free_operands(&r);

@@ -55,6 +55,7 @@ static const struct {
     {"tests/conformance/four.tfd", {PARTS, GATHERED}},
     {"tests/conformance/gradients.tfd", {PARTS}},
     {"tests/conformance/halves.tfd", {HALVES}},
+    {"tests/conformance/options_refused.tfd", {HALVES}},
     {"tests/conformance/input.tfd", {GATHERED}},
     {"tests/conformance/input_refused.tfd", {SHARED_EQUALLY}},
     {"tests/conformance/one.tfd", {GATHERED}},

@@ -43,12 +43,21 @@ static const char *const usual[NUM_PLACES] = {
 #define IMAGE "reshape(y, (1, 4, 4, 1))"
 #define CSV "csv(\"a.csv\", (a: f32, b: i32)"
 #define SHUFFLED "range(8).shuffle(4"
+#define OPTIONS "strategy mirrored(communication_options = "
 #define CROSS "strategy mirrored(cross_device_ops = "
 
 static const struct {
     Place place;
     const char *without, *with;
 } rows[] = {
+    {STEP, "all_reduce(sum, own())",
+     "all_reduce(sum, own(), options = (implementation: \"ring\"))"},
+    {STEP, "all_reduce(sum, own())",
+     "all_reduce(sum, own(), options = (timeout_seconds: 1.0))"},
+    {STEP, "all_reduce(sum, own())",
+     "all_reduce(sum, own(), options = (bytes_per_pack: 0))"},
+    {STEP, "all_gather(wide(), 0)",
+     "all_gather(wide(), 0, options = (implementation: \"two_phase\"))"},
     {STEP, "cumsum(y, 0)", "cumsum(y, 1)"},
     {STEP, "cumsum(y, 1)", "cumsum(y, 1, exclusive = true)"},
     {STEP, "cumsum(y, 1)", "cumsum(y, 1, reverse = true)"},
@@ -147,6 +156,9 @@ static const struct {
     {CLAUSE, "", "aggregate(first)"},
     {CLAUSE, "", "trainable(false)"},
     {CLAUSE, "", "colocate(u)"},
+    {STRATEGY, "", OPTIONS "(bytes_per_pack: 8))"},
+    {STRATEGY, "", OPTIONS "(timeout_seconds: 8))"},
+    {STRATEGY, "", OPTIONS "(implementation: \"ring\"))"},
     {STRATEGY, "", CROSS "\"two_phase\")"},
     {STRATEGY, "", CROSS "\"ring\")"},
     {STRATEGY, "", CROSS "\"nccl\")"},

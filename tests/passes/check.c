@@ -140,10 +140,9 @@ const char *
 check_pass(Arena *a, IrModule *m, const char *pass, const CheckOptions *options)
 {
     Inventory inv = {.arena = a, .known = {.arena = a}};
-    PassOptions how = {.level = options->level,
-                       .packs_by_bytes = options->packs_by_bytes,
-                       .bytes_per_pack = options->bytes_per_pack,
-                       .verify_each = true};
+    PassOptions how = {.level = options->level, .verify_each = true};
+    if (options->packs_by_bytes)
+        m->bytes_per_pack = options->bytes_per_pack;
     /* what m holds stays allocated, so that new operations are elsewhere */
     walk_module(m, note_op, &inv);
     if (!pass_run_pipeline(m, m->diag, &how, pass))

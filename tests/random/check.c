@@ -367,11 +367,10 @@ check_on(Arena *a, const char *text, int n, const char **out)
 {
     const char *wrong = NULL;
     Way w = way_of(a, text, n);
-    PassOptions passes = {.level = w.level,
-                          .packs_by_bytes = w.pack > 0,
-                          .bytes_per_pack = w.pack,
-                          .verify_each = true};
+    PassOptions passes = {.level = w.level, .verify_each = true};
     IrModule *m = front_end(a, text, &w, &passes, &wrong);
+    if (!wrong && w.pack > 0)
+        m->bytes_per_pack = w.pack;
     const char *want = wrong ? "" : interpret(a, m, &wrong);
     if (!wrong)
         *out = execute(a, m, &w, &passes, &wrong);

@@ -188,7 +188,7 @@ reduce_once(void *data)
                 part_of(job->in[i][r], job->out[i][first], job->count[i]);
         job->coll->ops->all_reduce_start(job->instance, r, parts);
     }
-    d->result = job->coll->ops->done(job->instance, d->number);
+    d->result = job->coll->ops->done(job->instance, d->number, 0.0);
     return NULL;
 }
 
@@ -495,8 +495,8 @@ reduce_often(void *data)
         RtAllReducePart b = part_of(many, sum, count);
         ops->all_reduce_start(s->small, d->number, &a);
         ops->all_reduce_start(s->large, d->number, &b);
-        bool done = ops->done(s->small, d->number) == COLL_OK &&
-                    ops->done(s->large, d->number) == COLL_OK;
+        bool done = ops->done(s->small, d->number, 0.0) == COLL_OK &&
+                    ops->done(s->large, d->number, 0.0) == COLL_OK;
         float ranks = (float)(n * (n - 1) / 2);
         if (!done || !all_are(one, STRESS_COUNT, (float)call * ranks) ||
             !all_are(sum, count, (float)(call * n) + ranks))
@@ -588,8 +588,8 @@ start_does_what_need_not_wait(void **state)
     for (int i = 0; i < FLIGHT; i++)
         assert_true(
             all_are(out[i], counts[i], i % 2 ? 0.0f : 2.0f * (float)(i + 1)));
-    assert_int_equal(ops->done(f.packs[0], 0), COLL_OK);
-    assert_int_equal(ops->done(f.packs[2], 0), COLL_OK);
+    assert_int_equal(ops->done(f.packs[0], 0, 0.0), COLL_OK);
+    assert_int_equal(ops->done(f.packs[2], 0, 0.0), COLL_OK);
     close_shared(f.coll);
 }
 
@@ -598,7 +598,7 @@ finish_first_pack(void *data)
 {
     Device *d = data;
     const Flight *f = d->job;
-    d->result = f->coll->ops->done(f->packs[0], d->number);
+    d->result = f->coll->ops->done(f->packs[0], d->number, 0.0);
     return NULL;
 }
 
@@ -652,7 +652,7 @@ fly_often(void *data)
         for (int j = 0; j < FLIGHT; j++) {
             int i = (j + call) % FLIGHT;
             float want = (float)(n * call + i * n * (n - 1) / 2);
-            if (ops->done(f->packs[i], d->number) != COLL_OK ||
+            if (ops->done(f->packs[i], d->number, 0.0) != COLL_OK ||
                 !all_are(in[i], FLIGHT_COUNT - 150 * i, want))
                 d->result = COLL_TIMEOUT;
         }
@@ -697,7 +697,7 @@ gather_once(void *data)
                                 job->bytes[r]};
         job->coll->ops->all_gather_start(job->instance, r, &part);
     }
-    d->result = job->coll->ops->done(job->instance, d->number);
+    d->result = job->coll->ops->done(job->instance, d->number, 0.0);
     return NULL;
 }
 

@@ -47,11 +47,12 @@ has_passed(Gate g, uint32_t value)
 }
 
 bool
-rt_local_is_late(const RtLocalComm *comm, double *deadline)
+rt_local_is_late(const RtLocalWork *w, double *deadline)
 {
-    double now = comm->config.clock();
+    const RtCommConfig *config = &w->instance->comm->config;
+    double now = config->clock();
     if (*deadline == 0.0)
-        *deadline = now + comm->config.timeout;
+        *deadline = now + (w->timeout > 0.0 ? w->timeout : config->timeout);
     return now > *deadline;
 }
 
@@ -68,7 +69,7 @@ rt_local_wait(const RtLocalWork *w, bool has_timeout)
             return COLL_OK;
         if (atomic_load(comm->all_stopped))
             return COLL_ABORTED;
-        if (has_timeout && rt_local_is_late(comm, &deadline))
+        if (has_timeout && rt_local_is_late(w, &deadline))
             return COLL_TIMEOUT;
         d->ops->program->wait_word(d, g.word, value);
     }

@@ -57,7 +57,8 @@ typedef struct RtLocalWork {
     uint32_t base;   /* `completed` when this call began */
     int64_t *counts; /* of elements; of an all_gather, of blocks */
     RtCollInstance *next_pending;
-    void *own; /* the transport's */
+    double timeout; /* of the done at hand, as RtCollOps.done has it */
+    void *own;      /* the transport's */
 } RtLocalWork;
 
 /* A transport's instances begin with this. */
@@ -159,7 +160,7 @@ RtCollResult rt_local_finish(RtLocalWork *w);
 RtCollResult rt_local_wait(const RtLocalWork *w, bool has_timeout);
 void rt_local_end_phase(RtLocalWork *w);
 /* Whether a wait takes too long; *deadline is 0 when it begins. */
-bool rt_local_is_late(const RtLocalComm *comm, double *deadline);
+bool rt_local_is_late(const RtLocalWork *w, double *deadline);
 
 /* ---- operands and results -------------------------------------------------
  */

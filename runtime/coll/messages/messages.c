@@ -67,16 +67,16 @@ messages_all_gather_start(MsgInstance *s, int replica,
 }
 
 static bool
-is_late(const MsgComm *comm, double *deadline)
+is_late(const MsgComm *comm, double timeout, double *deadline)
 {
     double now = comm->config.clock();
     if (*deadline == 0.0)
-        *deadline = now + comm->config.timeout;
+        *deadline = now + (timeout > 0.0 ? timeout : comm->config.timeout);
     return now > *deadline;
 }
 
 static RtCollResult
-messages_done(MsgInstance *s, int device)
+messages_done(MsgInstance *s, int device, double timeout)
 {
     MsgComm *comm = s->comm;
     RtDevice *d = comm->config.devices[device];
@@ -88,7 +88,7 @@ messages_done(MsgInstance *s, int device)
             return COLL_OK;
         if (atomic_load(&comm->stopped))
             return COLL_ABORTED;
-        if (is_late(comm, &deadline))
+        if (is_late(comm, timeout, &deadline))
             return COLL_TIMEOUT;
         d->ops->program->wait_word(d, &s->ended, ended);
     }

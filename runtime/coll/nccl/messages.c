@@ -423,7 +423,7 @@ rt_nccl_gather_sizes(NcclWork *w)
 }
 
 static RtCollResult
-fetch_sizes(NcclWork *w)
+fetch_sizes(NcclWork *w, double timeout)
 {
     NcclRank *r = w->rank;
     double deadline = 0.0;
@@ -433,7 +433,7 @@ fetch_sizes(NcclWork *w)
     while (!r->device->ops->wait(end)) {
         if (atomic_load(&r->comm->stopped))
             return COLL_ABORTED;
-        if (rt_nccl_is_late(r->comm, &deadline))
+        if (rt_nccl_is_late(r->comm, timeout, &deadline))
             return COLL_TIMEOUT;
     }
     return atomic_load(&r->comm->stopped) ? COLL_ABORTED : COLL_OK;
@@ -505,11 +505,11 @@ place_all(NcclWork *w)
 }
 
 RtCollResult
-rt_nccl_gather(NcclWork *w)
+rt_nccl_gather(NcclWork *w, double timeout)
 {
     NcclRank *r = w->rank;
     Walk walk = {.work = w, .works = true};
-    RtCollResult result = fetch_sizes(w);
+    RtCollResult result = fetch_sizes(w, timeout);
     if (result != COLL_OK)
         return result;
     if (r->comm->config.num_participants > 1) {

@@ -200,14 +200,14 @@ nccl_all_gather_start(RtCollInstance *s, int replica,
 }
 
 static RtCollResult
-nccl_done(RtCollInstance *s, int device)
+nccl_done(RtCollInstance *s, int device, double timeout)
 {
     NcclWork *w = &s->works[device];
     RtDevice *d = w->rank->device;
     assert(w->announced == 0);
     if (s->gathers) {
         rt_nccl_gather_sizes(w);
-        RtCollResult result = rt_nccl_gather(w);
+        RtCollResult result = rt_nccl_gather(w, timeout);
         if (result != COLL_OK)
             return result;
         end(w);

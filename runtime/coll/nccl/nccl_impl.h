@@ -82,7 +82,7 @@ CUstream rt_nccl_begin(NcclRank *r);
 bool rt_nccl_end(NcclRank *r, bool works);
 
 /* Whether a wait takes too long; *deadline is 0 when it begins. */
-bool rt_nccl_is_late(const NcclComm *comm, double *deadline);
+bool rt_nccl_is_late(const NcclComm *comm, double timeout, double *deadline);
 
 /* ---- collectives --------------------------------------------------------- */
 
@@ -118,7 +118,7 @@ void rt_nccl_reduce(NcclWork *w);
 /* The sizes of all replicas' blocks; then the blocks, when the host knows the
  * sizes. */
 void rt_nccl_gather_sizes(NcclWork *w);
-RtCollResult rt_nccl_gather(NcclWork *w);
+RtCollResult rt_nccl_gather(NcclWork *w, double timeout);
 
 /* The bytes that a rank receives before it combines, at most. */
 size_t rt_nccl_reduce_scratch(const NcclComm *comm, RtCollConfig config,

@@ -52,11 +52,11 @@ rt_nccl_check(NcclRank *r, ncclResult_t result, const char *call)
     rt_nccl_check(r, (r)->comm->nccl->name(__VA_ARGS__), #name)
 
 bool
-rt_nccl_is_late(const NcclComm *comm, double *deadline)
+rt_nccl_is_late(const NcclComm *comm, double timeout, double *deadline)
 {
     double now = comm->config.clock();
     if (*deadline == 0.0)
-        *deadline = now + comm->config.timeout;
+        *deadline = now + (timeout > 0.0 ? timeout : comm->config.timeout);
     return now > *deadline;
 }
 
@@ -86,7 +86,7 @@ settle(NcclRank *r, const char *what)
     while (!is_settled(r, &works)) {
         if (atomic_load(&r->comm->stopped))
             return false;
-        if (rt_nccl_is_late(r->comm, &deadline)) {
+        if (rt_nccl_is_late(r->comm, 0.0, &deadline)) {
             rt_device_fail(r->device,
                            "%s has failed: %s has not ended after %g seconds",
                            r->device->name, what, r->comm->config.timeout);

@@ -407,9 +407,10 @@ peers_all_gather_start(RtCollInstance *s, int replica,
 }
 
 static RtCollResult
-peers_done(RtCollInstance *s, int device)
+peers_done(RtCollInstance *s, int device, double timeout)
 {
     RtLocalWork *w = &s->works[device];
+    w->timeout = timeout;
     RtDevice *d = rt_local_device(w);
     assert(w->call > 0 && w->announced == 0); /* done comes after start */
     RtCollResult r = rt_local_finish(w);

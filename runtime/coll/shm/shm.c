@@ -269,7 +269,7 @@ wait_for_engine(const RtLocalWork *w)
 {
     double deadline = 0.0;
     while (!rt_local_device(w)->ops->wait(own_of(w)->end))
-        if (rt_local_is_late(w->instance->comm, &deadline))
+        if (rt_local_is_late(w, &deadline))
             return COLL_TIMEOUT;
     return own_of(w)->result;
 }
@@ -352,9 +352,10 @@ shm_all_gather_start(RtCollInstance *s, int replica,
 /* ---- done -------------------------------------------------------------- */
 
 static RtCollResult
-shm_done(RtCollInstance *s, int device)
+shm_done(RtCollInstance *s, int device, double timeout)
 {
     RtLocalWork *w = &s->works[device];
+    w->timeout = timeout;
     assert(w->call > 0 && w->announced == 0); /* done comes after start */
     if (rt_local_device(w)->caps->has_coll_engine)
         return wait_for_engine(w);

@@ -163,7 +163,7 @@ sum_by_tfd(Buffers *b)
     RtAllReducePart part = {b->sum.in, b->sum.out, b->sum.count};
     const RtCollOps *ops = b->sum.coll->ops;
     ops->all_reduce_start(b->sum.instance, rank, &part);
-    if (ops->done(b->sum.instance, 0) != COLL_OK)
+    if (ops->done(b->sum.instance, 0, 0.0) != COLL_OK)
         fail("a sum has not ended");
 }
 

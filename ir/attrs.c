@@ -383,7 +383,6 @@ ir_op_names(const IrOp *op, Dim *size)
     IrIndexing names = ir_op_info[op->kind].index;
     if (names != INDEXES_part && names != INDEXES_row)
         return false;
-    *size = op->operands[0]
-                ->type.dims[names == INDEXES_part ? ir_int(op, A_axis) : 0];
+    *size = op->operands[0]->type.dims[ir_int(op, A_axis)];
     return true;
 }

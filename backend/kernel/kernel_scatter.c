@@ -96,18 +96,21 @@ be_scatter_bind(Build *b, const IrOp *op, Output *o)
     }
     o->array->from = b->k->arrays[K_IN].data[x->index];
     o->fold = fold_of(op);
-    for (int i = 1; i < to.shape.rank; i++)
-        to.at[i] = new_index(b, to.shape.dims[i], true, o);
-    for (int i = 0; i < rows.shape.rank; i++)
+    int axis = (int)ir_int(op, A_axis), num = rows.shape.rank;
+    for (int i = 0; i < to.shape.rank; i++)
+        if (i != axis)
+            to.at[i] = new_index(b, to.shape.dims[i], true, o);
+    for (int i = 0; i < num; i++)
         rows.at[i] = new_index(b, rows.shape.dims[i], false, o);
     for (int i = 0; i < values.shape.rank; i++)
-        values.at[i] =
-            i < rows.shape.rank ? rows.at[i] : to.at[i - rows.shape.rank + 1];
-    Dim size = to.shape.dims[0];
+        values.at[i] = i < axis         ? to.at[i]
+                       : i < axis + num ? rows.at[i - axis]
+                                        : to.at[i - num + 1];
+    Dim size = to.shape.dims[axis];
     Expr *row = row_number(b, op->operands[1], &rows);
     o->guard = is_row(b, row, size);
     if (!dim_is_one(size) && !ir_dim_equal(size, ir_dim_const(0)))
-        to.at[0] = be_lin_pick(b, row, size);
+        to.at[axis] = be_lin_pick(b, row, size);
     o->value = be_value_at(b, op->operands[2], &values, NULL);
     o->at = be_view_linear(b, &to);
 }

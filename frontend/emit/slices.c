@@ -83,7 +83,8 @@ fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc)
         return &fe_poison;
     IrValue *zeros = ir_const_zeros(cx->block, &t, loc);
     return fe_value_tensor(
-        cx->arena, ir_build_add_rows(cx->block, zeros, indices, values, loc));
+        cx->arena,
+        ir_build_add_rows(cx->block, zeros, indices, values, 0, loc));
 }
 
 /* ---- arithmetic --------------------------------------------------------- */

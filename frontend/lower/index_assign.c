@@ -3,8 +3,10 @@
  *
  * Values do not change: an assignment to a part of a mut makes a new value for
  * it, the old one where a mask is false and e, spread out to the shape of the
- * old one, where it is true.  Several rows, x[indices], are scattered to, one
- * after the other.
+ * old one, where it is true.  A part whose number is known only when the
+ * program runs is scattered to, so that a loop which assigns to one part after
+ * the other changes nothing else; so are several rows, x[indices], one after
+ * the other.
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
@@ -42,9 +44,6 @@ axis_index(Lower *cx, const IrType *t, int axis, Loc loc)
 static FeValue *
 axis_mask(Lower *cx, const FeIndex *x, FeValue *index, Loc loc)
 {
-    if (x->kind == INDEX_DYNAMIC)
-        return fe_binary(cx, AST_OP_EQ, index,
-                         fe_value_tensor(cx->arena, x->value), loc);
     if (x->kind == INDEX_STATIC)
         return fe_binary(cx, AST_OP_EQ, index, integer(cx, x->start), loc);
     FeValue *offset =
@@ -203,7 +202,7 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
     if (op == AST_OP_ADD || op == AST_OP_SUB)
         return fe_value_tensor(
             cx->arena,
-            ir_build_add_rows(cx->block, x, rows, values->tensor, loc));
+            ir_build_add_rows(cx->block, x, rows, values->tensor, 0, loc));
     IrOp *scatter =
         fe_op(cx, OP_scatter, 3, (IrValue *[]){x, rows, values->tensor}, loc);
     ir_set_enum(scatter, A_mode, modes[op]);
@@ -212,7 +211,65 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
 
 /* ---- any part ----------------------------------------------------------- */
 
-/* x with e, by op, in the part that the indices mean. */
+/* x with e, by op, in a part whose numbers are known. */
+static FeValue *
+update_known(Lower *cx, IrValue *x, const FeIndices *indices, AstOp op,
+             IrValue *e, Loc loc)
+{
+    FeValue *part = reshape_to_part(cx, e, &x->type, indices, loc);
+    if (fe_is_poison(part))
+        return part;
+    FeValue *next = pad_to_whole(cx, part->tensor, &x->type, indices, loc);
+    FeValue *mask = build_mask(cx, &x->type, indices, loc);
+    FeValue *whole = fe_value_tensor(cx->arena, x);
+    if (op != AST_OP_NONE)
+        next = fe_binary(cx, op, whole, next, loc);
+    return mask ? fe_op3(cx, OP_where, mask, next, whole, loc) : next;
+}
+
+/* The first axis whose index is known only when the program runs; -1: none. */
+static int
+find_dynamic(const FeIndices *indices)
+{
+    for (int i = 0; i < indices->len; i++)
+        if (indices->items[i].kind == INDEX_DYNAMIC)
+            return i;
+    return -1;
+}
+
+static FeIndices
+without_axis(const FeIndices *indices, int axis)
+{
+    FeIndices rest = {.len = indices->len - 1};
+    for (int i = 0; i < rest.len; i++)
+        rest.items[i] = indices->items[i < axis ? i : i + 1];
+    return rest;
+}
+
+/* x with e, by op, in the part that the indices mean: along the first axis
+ * with a dynamic index one row changes. */
+static FeValue *
+update_part(Lower *cx, IrValue *x, const FeIndices *indices, AstOp op,
+            IrValue *e, Loc loc)
+{
+    int axis = find_dynamic(indices);
+    if (axis < 0)
+        return update_known(cx, x, indices, op, e, loc);
+    IrValue *number = indices->items[axis].value;
+    FeIndices rest = without_axis(indices, axis);
+    FeValue *row = fe_take(cx, x, number, axis, loc);
+    if (!fe_is_poison(row))
+        row = update_part(cx, row->tensor, &rest, op, e, loc);
+    if (fe_is_poison(row))
+        return row;
+    IrOp *scatter =
+        fe_op(cx, OP_scatter, 3, (IrValue *[]){x, number, row->tensor}, loc);
+    ir_set_enum(scatter, A_mode, UPDATE_set);
+    if (axis)
+        ir_set_int(scatter, A_axis, axis);
+    return fe_emit(cx, scatter);
+}
+
 static FeValue *
 update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
               FeValue *value, Loc loc)
@@ -228,16 +285,7 @@ update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
         return e ? update_rows(cx, x, rows, op, e, loc) : &fe_poison;
     if (!check_assignable(cx, &indices, target->loc))
         return &fe_poison;
-    FeValue *part =
-        e ? reshape_to_part(cx, e, &x->type, &indices, loc) : &fe_poison;
-    if (fe_is_poison(part))
-        return part;
-    FeValue *next = pad_to_whole(cx, part->tensor, &x->type, &indices, loc);
-    FeValue *mask = build_mask(cx, &x->type, &indices, target->loc);
-    FeValue *whole = fe_value_tensor(cx->arena, x);
-    if (op != AST_OP_NONE)
-        next = fe_binary(cx, op, whole, next, loc);
-    return mask ? fe_op3(cx, OP_where, mask, next, whole, loc) : next;
+    return e ? update_part(cx, x, &indices, op, e, loc) : &fe_poison;
 }
 
 static FeValue *

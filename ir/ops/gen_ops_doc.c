@@ -31,7 +31,7 @@ static const Word shapes[] = {
     {"pad", "dims, in which all elements of the operand have room"},
     {"take", "x's, with y's in the place of the axis"},
     {"concat", "the operands', added along the axis"},
-    {"scatter", "x's; z has y's axes, then x's but for the first"},
+    {"scatter", "x's; z has those, with y's in place of the axis"},
     {"along", "the operand's"},
     {"row", "the operand's, which has a last axis"},
     {"reorder", "that of both operands, which have a last axis"},

@@ -267,23 +267,30 @@ ir_build_concat(IrBlock *b, int n, IrValue *const *xs, int64_t axis, Loc loc)
 
 IrValue *
 ir_build_scatter(IrBlock *b, IrUpdate mode, IrValue *x, IrValue *rows,
-                 IrValue *values, Loc loc)
+                 IrValue *values, int64_t axis, Loc loc)
 {
     assert(x->type.dtype == values->type.dtype);
+    assert(axis >= 0 && axis < x->type.rank);
     IrOp *op =
         ir_build_op(b, OP_scatter, 3, (IrValue *[]){x, rows, values}, loc);
     ir_set_enum(op, A_mode, mode);
+    if (axis)
+        ir_set_int(op, A_axis, axis);
     return ir_build_infer(op);
 }
 
 IrValue *
 ir_build_add_rows(IrBlock *b, IrValue *x, IrValue *rows, IrValue *values,
-                  Loc loc)
+                  int64_t axis, Loc loc)
 {
     DType narrow = x->type.dtype, wide = dtype_compute(narrow);
+    Dim count;
+    if (ir_type_elements(&rows->type, &count) &&
+        ir_dim_equal(count, ir_dim_const(1)))
+        wide = narrow; /* one addition */
     x = ir_build_cast(b, x, wide, loc);
     values = ir_build_cast(b, values, wide, loc);
-    x = ir_build_scatter(b, UPDATE_add, x, rows, values, loc);
+    x = ir_build_scatter(b, UPDATE_add, x, rows, values, axis, loc);
     return ir_build_cast(b, x, narrow, loc);
 }
 

@@ -92,12 +92,12 @@ IrValue *ir_build_reverse(IrBlock *b, IrValue *x, const int64_t *axes,
                           int num_axes, Loc loc);
 IrValue *ir_build_concat(IrBlock *b, int n, IrValue *const *xs, int64_t axis,
                          Loc loc);
-/* x with rows changed by values, as ops.def says. */
+/* x with rows along axis changed by values, as ops.def says. */
 IrValue *ir_build_scatter(IrBlock *b, IrUpdate mode, IrValue *x, IrValue *rows,
-                          IrValue *values, Loc loc);
+                          IrValue *values, int64_t axis, Loc loc);
 /* x with values added to rows; sums of f16 and bf16 are f32, rounded once. */
 IrValue *ir_build_add_rows(IrBlock *b, IrValue *x, IrValue *rows,
-                           IrValue *values, Loc loc);
+                           IrValue *values, int64_t axis, Loc loc);
 IrValue *ir_build_iota(IrBlock *b, DType t, int rank, const Dim *dims,
                        int64_t axis, Loc loc);
 

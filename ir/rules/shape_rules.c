@@ -625,11 +625,15 @@ ir_shape_scatter(const Infer *in, int i, IrType *out)
     const IrType *values = operand(in, 2);
     IrType want = {0};
     const char *wrong = NULL;
+    int64_t axis = ir_int(in->op, A_axis);
     if (x->rank == 0)
         return WRONG(in, "a scalar has no rows");
+    wrong = check_axis(in, axis, x->rank);
+    for (int k = 0; !wrong && k < axis; k++)
+        wrong = push_dim(in, &want, x->dims[k]);
     for (int k = 0; !wrong && k < y->rank; k++)
         wrong = push_dim(in, &want, y->dims[k]);
-    for (int k = 1; !wrong && k < x->rank; k++)
+    for (int k = (int)axis + 1; !wrong && k < x->rank; k++)
         wrong = push_dim(in, &want, x->dims[k]);
     if (!wrong && !ir_type_same_shape(&want, values))
         wrong = WRONG(in, "values of shape %s where rows need %s",

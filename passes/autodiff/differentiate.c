@@ -114,6 +114,18 @@ pass_grad_add(Grad *g, IrValue *x, IrValue *dx)
     t->gradient = t->gradient ? pass_grad2(g, OP_add, t->gradient, dx) : dx;
 }
 
+void
+pass_grad_add_rows(Grad *g, const IrValue *x, IrValue *rows, IrValue *values,
+                   int axis)
+{
+    Adjoint *t = pass_adjoint_of(g, x);
+    if (!t || !t->active)
+        return;
+    IrValue *sum =
+        t->gradient ? t->gradient : ir_const_zeros(g->b, &x->type, g->loc);
+    t->gradient = ir_build_add_rows(g->b, sum, rows, values, axis, g->loc);
+}
+
 /* ---- operations that depend on wanted values
  * --------------------------------------- */
 

@@ -45,6 +45,10 @@ bool pass_grad_wanted(const Grad *g, const IrValue *v);
 /* Adds dx to the gradient of x, summed to x's shape first where x was
  * broadcast.  Nothing happens when it is not wanted. */
 void pass_grad_add(Grad *g, IrValue *x, IrValue *dx);
+/* Adds values to the rows of the gradient of x along axis that `rows` has the
+ * numbers of, one after the other; all of them are there. */
+void pass_grad_add_rows(Grad *g, const IrValue *x, IrValue *rows,
+                        IrValue *values, int axis);
 
 /* An error at op; the notes are the repair (or NULL) and the calls that op is
  * inlined for. */

@@ -2,9 +2,9 @@
  * grad_rules_rows.c - gradients of take and scatter
  *
  * The gradient of take is added to the rows that were taken, in the order of
- * the indices: a scatter into zeros. (A variable that is only read by rows
- * never gets such a gradient: the front end asks for the gradient of the rows
- * and keeps it as slices, D12.)
+ * the indices: a scatter into the gradient so far. (A variable that is only
+ * read by rows never gets such a gradient: the front end asks for the gradient
+ * of the rows and keeps it as slices, D12.)
  */
 #include <string.h>
 #include "ir/rules/build.h"
@@ -25,57 +25,27 @@ clamped(Grad *g, IrValue *index, Dim size)
 
 /* ---- take --------------------------------------------------------------- */
 
-/* dy of a take along axis with the axes of its indices in front. */
-static IrValue *
-indices_first(Grad *g, IrValue *dy, int axis, int num)
-{
-    int64_t perm[IR_MAX_RANK];
-    int next = 0;
-    for (int i = 0; i < num; i++)
-        perm[next++] = axis + i;
-    for (int i = 0; i < dy->type.rank; i++)
-        if (i < axis || i >= axis + num)
-            perm[next++] = i;
-    return axis && num ? ir_build_transpose(g->b, dy, perm, g->loc) : dy;
-}
-
-/* x with its first axis at axis. */
-static IrValue *
-first_to(Grad *g, IrValue *x, int axis)
-{
-    int64_t perm[IR_MAX_RANK];
-    for (int i = 0; i < x->type.rank; i++)
-        perm[i] = i == axis ? 0 : i < axis ? i + 1 : i;
-    return axis ? ir_build_transpose(g->b, x, perm, g->loc) : x;
-}
-
+/* Where x has a gradient already, the rows are added to that: a loop that takes
+ * one row after the other changes nothing else in each step. */
 void
 pass_grad_rule_take(Grad *g, const IrOp *op)
 {
-    IrValue *x = op->operands[0], *index = op->operands[1];
+    IrValue *x = op->operands[0];
     int axis = (int)ir_int(op, A_axis);
-    IrType t = x->type;
     if (!pass_grad_wanted(g, x))
         return;
-    for (int i = axis; i > 0; i--)
-        t.dims[i] = x->type.dims[i - 1];
-    t.dims[0] = x->type.dims[axis];
-    IrValue *zeros = ir_const_zeros(g->b, &t, g->loc);
-    IrValue *rows = clamped(g, index, t.dims[0]);
-    IrValue *values =
-        indices_first(g, pass_grad_out(g, op), axis, index->type.rank);
-    IrValue *d = ir_build_add_rows(g->b, zeros, rows, values, g->loc);
-    pass_grad_add(g, x, first_to(g, d, axis));
+    IrValue *rows = clamped(g, op->operands[1], x->type.dims[axis]);
+    pass_grad_add_rows(g, x, rows, pass_grad_out(g, op), axis);
 }
 
 /* ---- scatter ------------------------------------------------------------ */
 
-/* Rows of x by index, in range. */
+/* Rows of x along axis by index, in range. */
 static IrValue *
-take_rows(Grad *g, IrValue *x, IrValue *index)
+take_rows(Grad *g, IrValue *x, IrValue *index, int64_t axis)
 {
     IrOp *op = ir_build_op(g->b, OP_take, 2, (IrValue *[]){x, index}, g->loc);
-    ir_set_int(op, A_axis, 0);
+    ir_set_int(op, A_axis, axis);
     return ir_build_infer(op);
 }
 
@@ -112,52 +82,65 @@ are_last(Grad *g, const IrOp *op, IrValue *in_range)
     if (!number)
         return NULL;
     IrType t = {.dtype = DT_i64, .rank = 1};
-    t.dims[0] = op->operands[0]->type.dims[0];
+    t.dims[0] = op->operands[0]->type.dims[ir_int(op, A_axis)];
     IrValue *last = ir_const_zeros(g->b, &t, g->loc);
-    last = ir_build_scatter(g->b, UPDATE_set, last, op->operands[1], number,
+    last = ir_build_scatter(g->b, UPDATE_set, last, op->operands[1], number, 0,
                             g->loc);
-    return pass_grad2(g, OP_eq, take_rows(g, last, in_range), number);
+    return pass_grad2(g, OP_eq, take_rows(g, last, in_range, 0), number);
 }
 
-/* x where the condition of its row holds, else 0. */
+/* x where the condition of its row holds, else 0; the rows lie along axis. */
 static IrValue *
-where_rows(Grad *g, IrValue *condition, IrValue *x)
+where_rows(Grad *g, IrValue *condition, IrValue *x, int64_t axis)
 {
     Dim dims[IR_MAX_RANK];
     int rows = condition->type.rank;
     for (int i = 0; i < x->type.rank; i++)
-        dims[i] = i < rows ? condition->type.dims[i] : ir_dim_const(1);
+        dims[i] = i >= axis && i < axis + rows ? condition->type.dims[i - axis]
+                                               : ir_dim_const(1);
     condition = ir_build_reshape(g->b, condition, x->type.rank, dims, g->loc);
     return pass_grad3(g, OP_where, condition, x, pass_grad_constant(g, x, 0));
 }
 
+/* The part of dy that the values of the scatter op are in. */
+static IrValue *
+part_of_values(Grad *g, const IrOp *op, IrValue *in_range, IrValue *is)
+{
+    int64_t axis = ir_int(op, A_axis);
+    IrValue *d = take_rows(g, pass_grad_out(g, op), in_range, axis);
+    return where_rows(g, is, d, axis);
+}
+
 /* The old row has no effect on the result, and of several values only the last
- * one has. */
+ * one has.  (What is taken comes first: then dy may become dx in place.) */
 static void
 set_rows(Grad *g, const IrOp *op, IrValue *in_range)
 {
     IrValue *x = op->operands[0], *values = op->operands[2];
     IrValue *dy = pass_grad_out(g, op);
-    IrValue *last = are_last(g, op, in_range);
-    if (!last)
-        return;
-    IrValue *zeros = ir_const_zeros(g->b, &values->type, g->loc);
-    if (pass_grad_wanted(g, x))
+    IrValue *is = are_rows(g, op->operands[1], in_range);
+    if (op->operands[1]->type.rank) {
+        IrValue *last = are_last(g, op, in_range);
+        if (!last)
+            return;
+        is = pass_grad2(g, OP_and, is, last);
+    }
+    IrValue *d = part_of_values(g, op, in_range, is);
+    if (pass_grad_wanted(g, x)) {
+        IrValue *zeros = ir_const_zeros(g->b, &values->type, g->loc);
         pass_grad_add(g, x,
                       ir_build_scatter(g->b, UPDATE_set, dy, op->operands[1],
-                                       zeros, g->loc));
-    IrValue *is =
-        pass_grad2(g, OP_and, are_rows(g, op->operands[1], in_range), last);
-    pass_grad_add(g, values, where_rows(g, is, take_rows(g, dy, in_range)));
+                                       zeros, ir_int(op, A_axis), g->loc));
+    }
+    pass_grad_add(g, values, d);
 }
 
 static void
 add_rows(Grad *g, const IrOp *op, IrValue *in_range, bool subtracts)
 {
-    IrValue *dy = pass_grad_out(g, op);
-    pass_grad_add(g, op->operands[0], dy);
-    IrValue *d = take_rows(g, dy, in_range);
-    d = where_rows(g, are_rows(g, op->operands[1], in_range), d);
+    IrValue *is = are_rows(g, op->operands[1], in_range);
+    IrValue *d = part_of_values(g, op, in_range, is);
+    pass_grad_add(g, op->operands[0], pass_grad_out(g, op));
     pass_grad_add(g, op->operands[2], subtracts ? pass_grad1(g, OP_neg, d) : d);
 }
 
@@ -165,7 +148,7 @@ void
 pass_grad_rule_scatter(Grad *g, const IrOp *op)
 {
     IrUpdate mode = (IrUpdate)ir_enum(op, A_mode);
-    Dim size = op->operands[0]->type.dims[0];
+    Dim size = op->operands[0]->type.dims[ir_int(op, A_axis)];
     if (ir_dim_equal(size, ir_dim_const(0))) {
         pass_grad_add(g, op->operands[0], pass_grad_out(g, op));
         return;

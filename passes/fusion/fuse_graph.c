@@ -60,6 +60,22 @@ note_all_uses(Fuse *f, IrOp *user)
     ir_walk_op(user, note_uses, &u);
 }
 
+/* What stands before a scatter stays before it, if it uses the value whose rows
+ * are changed: else that could not be done in place. */
+static void
+note_last_use(Fuse *f, IrOp *scatter)
+{
+    const IrOp *def = scatter->operands[0]->def;
+    if (!def || def->block != scatter->block || pass_fuse_is_free(def))
+        return;
+    const IrOpList *users = &pass_fuse_node(f, def)->users;
+    for (int i = 0; i < users->len; i++) {
+        const IrOpList *later = &pass_fuse_node(f, users->data[i])->later;
+        if (!later->len || VEC_LAST(*later) != scatter)
+            add_edge(f, users->data[i], scatter);
+    }
+}
+
 /* ---- effects ------------------------------------------------------------ */
 
 /* The accesses of a variable that later ones must follow. */
@@ -163,6 +179,8 @@ pass_fuse_graph_build(Fuse *f, IrBlock *b)
         make_node(f, op);
     for (IrOp *op = b->first; op; op = op->next) {
         note_all_uses(f, op);
+        if (op->kind == OP_scatter)
+            note_last_use(f, op);
         note_all_effects(&effects, op);
     }
     if (f->fn->kind != FUNC_PROGRAM)

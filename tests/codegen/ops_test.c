@@ -344,20 +344,29 @@ products_are_added_in_blocks(void **state)
 
 typedef struct Change {
     Shape x, rows, values;
+    int axis;
 } Change;
 
-/* Of matrices, of a vector, by one index, by a grid of them; of a batch, one
- * row, no row, no index. */
+/* Of matrices, of a vector, by one index, by a grid of them, along an axis that
+ * is not the first; of a batch, one row, no row, no index. */
 static const Change changes[] = {
-    {{2, {9, 65}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {2, {0, 65}, 0, {0}, 0}},
-    {{2, {9, 3}, 0, {0}, 0}, {2, {0, 4}, 0, {0}, 0}, {3, {0, 4, 3}, 0, {0}, 0}},
+    {{2, {9, 65}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {2, {0, 65}, 0, {0}, 0}, 0},
+    {{2, {9, 3}, 0, {0}, 0},
+     {2, {0, 4}, 0, {0}, 0},
+     {3, {0, 4, 3}, 0, {0}, 0},
+     0},
     {{3, {9, 2, 33}, 0, {0}, 0},
      {1, {40}, 0, {0}, 0},
-     {3, {40, 2, 33}, 0, {0}, 0}},
-    {{1, {9}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}},
-    {{2, {9, 20}, 0, {0}, 0}, {0, {0}, 0, {0}, 0}, {1, {20}, 0, {0}, 0}},
-    {{2, {0, 7}, 0, {0}, 0}, {1, {12}, 0, {0}, 0}, {2, {12, 7}, 0, {0}, 0}},
-    {{2, {1, 16}, 0, {0}, 0}, {1, {8}, 0, {0}, 0}, {2, {8, 16}, 0, {0}, 0}},
+     {3, {40, 2, 33}, 0, {0}, 0},
+     0},
+    {{1, {9}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, 0},
+    {{2, {9, 20}, 0, {0}, 0}, {0, {0}, 0, {0}, 0}, {1, {20}, 0, {0}, 0}, 0},
+    {{2, {0, 7}, 0, {0}, 0}, {1, {12}, 0, {0}, 0}, {2, {12, 7}, 0, {0}, 0}, 0},
+    {{2, {1, 16}, 0, {0}, 0}, {1, {8}, 0, {0}, 0}, {2, {8, 16}, 0, {0}, 0}, 0},
+    {{3, {4, 9, 33}, 0, {0}, 0},
+     {0, {0}, 0, {0}, 0},
+     {2, {4, 33}, 0, {0}, 0},
+     1},
 };
 
 static void
@@ -370,7 +379,7 @@ add_change(Bench *b, const Change *c, IrUpdate mode, DType t, DType index)
     if (t != DT_bool)
         values = ir_build2(k.body, OP_mul, values, values, NO_LOC);
     kernel_end(&k, ir_build_scatter(k.body, mode, k.args[0], k.args[1], values,
-                                    NO_LOC));
+                                    c->axis, NO_LOC));
 }
 
 static void

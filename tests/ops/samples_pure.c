@@ -377,16 +377,25 @@ build_take(Sampler *s)
 }
 
 static void
-scatter_into(Sampler *s, IrUpdate mode, IrValue *x, IrValue *rows,
-             IrValue *values)
+scatter_along(Sampler *s, IrUpdate mode, IrValue *x, IrValue *rows,
+              IrValue *values, int64_t axis)
 {
     IrOp *op = sampler_op(s, s->b, 3, (IrValue *[]){x, rows, values});
     ir_set_enum(op, A_mode, mode);
+    if (axis)
+        ir_set_int(op, A_axis, axis);
     sampler_result(s, sampler_infer(s, op));
 }
 
-/* Of some rows, of pairs of them, of one, of a batch; and of rows that change
- * by themselves. */
+static void
+scatter_into(Sampler *s, IrUpdate mode, IrValue *x, IrValue *rows,
+             IrValue *values)
+{
+    scatter_along(s, mode, x, rows, values, 0);
+}
+
+/* Of some rows, of pairs of them, of one, of a batch, of columns; and of rows
+ * that change by themselves. */
 void
 build_scatter(Sampler *s)
 {
@@ -401,6 +410,7 @@ build_scatter(Sampler *s)
     IrValue *some = sampler_arg(s, 2, DIMS(s->s, num(3)));
     IrValue *row = sampler_arg(s, 1, DIMS(num(3)));
     IrValue *pairs = sampler_arg(s, 2, DIMS(num(5), num(2)));
+    IrValue *both = sampler_arg(s, 3, DIMS(s->s, s->s, num(2)));
     IrValue *rows = some_indices(s, DT_i32, 1, DIMS(s->s));
     IrValue *twos = some_indices(s, DT_i64, 2, DIMS(s->s, num(2)));
     IrValue *five = some_indices(s, DT_i8, 1, DIMS(num(5)));
@@ -411,6 +421,8 @@ build_scatter(Sampler *s)
         scatter_into(s, modes[i], x, three, row);
         scatter_into(s, modes[i], y, five, pairs);
         scatter_into(s, modes[i], x, five, x);
+        scatter_along(s, modes[i], x, three, line, 1);
+        scatter_along(s, modes[i], y, twos, both, 1);
     }
 }
 

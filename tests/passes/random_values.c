@@ -223,7 +223,7 @@ changed(Gen *g, IrBlock *b, IrValue *x)
     rows = ir_build2(b, random_chance(g, 50) ? OP_sub : OP_mul, rows, by,
                      random_here(g));
     return ir_build_scatter(b, modes[random_pick(g, 4)], x, rows,
-                            values ? values : x, random_here(g));
+                            values ? values : x, 0, random_here(g));
 }
 
 void

@@ -484,16 +484,19 @@ change_element(IrUpdate mode, Scalar old, Scalar x)
 static void
 compute_scatter(const IrOp *op, Operands x, RefTensor *out)
 {
-    int64_t width = 1;
-    for (int k = 1; k < out->rank; k++)
+    int axis = (int)ir_int(op, A_axis);
+    int64_t width = 1, size = out->dims[axis];
+    for (int k = axis + 1; k < out->rank; k++)
         width *= out->dims[k];
     memcpy(out->data, x[0]->data,
            (size_t)out->count * dtype_info[out->dtype].bytes);
     for (int64_t i = 0; i < x[2]->count; i++) {
-        int64_t row = ref_get(x[1], i / width).i;
-        if (row < 0 || row >= out->dims[0])
+        int64_t number = i / width % x[1]->count;
+        int64_t row = ref_get(x[1], number).i;
+        if (row < 0 || row >= size)
             continue;
-        int64_t at = row * width + i % width;
+        int64_t before = i / width / x[1]->count;
+        int64_t at = (before * size + row) * width + i % width;
         ref_set(out, at,
                 change_element((IrUpdate)ir_enum(op, A_mode), ref_get(out, at),
                                ref_get(x[2], i)));

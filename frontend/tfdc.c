@@ -709,6 +709,12 @@ check_output(Tfdc *t)
 static Status
 check_text(const Tfdc *t, const char *text)
 {
+    size_t len = strlen(t->path);
+    if (t->from && len > 4 && strcmp(t->path + len - 4, ".tfd") == 0)
+        return status_new(STATUS_USAGE,
+                          "cannot read \"%s\" as --from %s: it is a program, "
+                          "which needs no --from",
+                          t->path, t->from);
     if (t->len < 4 || memcmp(text, "PK\3\4", 4) != 0)
         return OK;
     return status_new(STATUS_INPUT,

@@ -24,7 +24,8 @@ text_after(const char *define, const char *name)
 
 /* A source of its own, so that messages show the option. */
 static FeValue *
-parse_define(Lower *cx, const char *name, const char *value)
+parse_define(Lower *cx, const char *name, const char *value,
+             const AstNode *original)
 {
     const char *text = fe_format(cx, "const %s = %s", name, value);
     size_t len = strlen(text);
@@ -35,7 +36,16 @@ parse_define(Lower *cx, const char *name, const char *value)
         cx->num_errors++;
         return &fe_poison;
     }
-    return fe_eval(cx, tree->program.decls.data[0]->const_.value);
+    const AstNode *given = tree->program.decls.data[0]->const_.value;
+    if (given->kind == AST_NAME && original->kind == AST_NUMBER &&
+        strcmp(given->name.text, "num_replicas") != 0 &&
+        !fe_find_binding(cx, given->name.text).binding)
+        return fe_error_note(cx, given->loc,
+                             fe_format(cx, "the program has %s",
+                                       fe_ast_text(cx->arena, original)),
+                             "-D %s=%s is no value: there is no const \"%s\"",
+                             name, value, given->name.text);
+    return fe_eval(cx, given);
 }
 
 FeValue *
@@ -48,8 +58,9 @@ fe_define_value(Lower *cx, const char *name, const AstNode *original)
     }
     if (!value)
         return NULL;
-    return original->kind == AST_STRING ? fe_value_text(cx->arena, value)
-                                        : parse_define(cx, name, value);
+    return original->kind == AST_STRING
+               ? fe_value_text(cx->arena, value)
+               : parse_define(cx, name, value, original);
 }
 
 static bool

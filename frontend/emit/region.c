@@ -52,7 +52,9 @@ fe_check_together(Lower *cx, const char *what, Loc loc)
              "%s needs all replicas, and under this \"%s\" not all may come "
              "to it",
              what, d->what);
-    diag_note(cx->diag, d->loc, "its condition differs among the replicas");
+    diag_note(cx->diag, d->loc,
+              "its condition differs among the replicas; one of values "
+              "that all_reduce made is the same on all");
     return false;
 }
 

@@ -235,7 +235,9 @@ check_counted(Lower *cx, const FeArgs *in)
 {
     if (cx->context != FE_DATA && cx->context != FE_UPDATE)
         return true;
-    fe_error_note(cx, in->loc, "give it what they are for: index = i",
+    fe_error_note(cx, in->loc,
+                  "give it what they are for, index = i: "
+                  "d.zip(range(n)).map(fn(x, i) = ...) numbers the elements",
                   "random numbers in %s need an index",
                   fe_context_name(cx->context));
     return false;

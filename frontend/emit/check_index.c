@@ -69,7 +69,11 @@ fits_always(const IrValue *index, Dim size)
 bool
 fe_index_error(Lower *cx, int64_t i, int64_t size, Loc loc)
 {
-    fe_error(cx, loc, "index %lld of %lld", (long long)i, (long long)size);
+    fe_error_note(cx, loc,
+                  size ? fe_format(cx, "the first is 0, the last %lld",
+                                   (long long)size - 1)
+                       : NULL,
+                  "index %lld of %lld", (long long)i, (long long)size);
     return false;
 }
 

@@ -401,7 +401,10 @@ loss_operand(Lower *cx, FeValue *loss, Loc loc)
     if (x->type.rank == 0 && dtype_is_float(x->type.dtype))
         return x;
     fe_error_note(
-        cx, loc, x->type.rank ? "sum(...) makes one number of it" : NULL,
+        cx, loc,
+        x->type.rank ? "sum(...) makes one number of it"
+                     : "only floats have gradients: declare the variables as "
+                       "f32",
         "a loss is one float, and this is %s", fe_type_text(cx, &x->type));
     return NULL;
 }

@@ -114,7 +114,9 @@ end_number(Ending *e, FeValue *value)
     if (!x)
         return false;
     if (!ir_type_same_shape(&x->type, type)) {
-        fe_error_note(cx, e->loc, "in a loop of the program shapes stay",
+        fe_error_note(cx, e->loc,
+                      "a shape does not change in a loop: make it as long as "
+                      "it will be before, and assign to x[i]",
                       "\"%s\" is %s before this loop and %s after an iteration",
                       e->name, fe_type_text(cx, type),
                       fe_type_text(cx, &x->type));

@@ -224,11 +224,13 @@ read_params(Lower *cx, const char *text)
 }
 
 static bool
-check_needed(Lower *cx, const Params *p, const FeArgs *in)
+check_needed(Lower *cx, const Params *p, const char *params, const FeArgs *in)
 {
     for (int i = 0; i < p->len; i++) {
         if (p->needed[i] && !fe_arg(in, i)) {
-            fe_error(cx, in->loc, "%s needs \"%s\"", in->name, p->names[i]);
+            fe_error_note(cx, in->loc,
+                          fe_format(cx, "write %s(%s)", in->name, params),
+                          "%s needs \"%s\"", in->name, p->names[i]);
             return false;
         }
     }
@@ -254,7 +256,7 @@ fe_bind_args(Lower *cx, const FeCall *call, const char *params, FeArgs *out)
         return !has_poison(call);
     Params p = read_params(cx, params);
     return fe_match_args(cx, call, p.len, p.names, out->args) &&
-           check_needed(cx, &p, out) && !has_poison(call);
+           check_needed(cx, &p, params, out) && !has_poison(call);
 }
 
 FeValue *

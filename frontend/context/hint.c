@@ -7,7 +7,6 @@
  */
 #include "frontend/context/hint.h"
 
-#include <stdbool.h>
 #include <string.h>
 #include "frontend/lib/library.h"
 
@@ -40,6 +39,50 @@ static const struct {
     {"experimental_distribute_values_from_function", "values_from"},
 };
 /* clang-format on */
+
+bool
+fe_hint_is_module(const char *name)
+{
+    static const char *const modules[] = {"np",  "numpy", "torch", "tf",  "jax",
+                                          "jnp", "keras", "F",     "math"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(modules[i], name) == 0)
+            return true;
+    return false;
+}
+
+static const struct {
+    const char *theirs, *ours;
+} arguments[] = {
+    {"dim", "axis"},
+    {"dims", "axis"},
+    {"axes", "axis"},
+    {"keepdim", "keepdims"},
+    {"keep_dims", "keepdims"},
+    {"learning_rate", "lr"},
+    {"in_features", "n_in"},
+    {"in_channels", "n_in"},
+    {"units", "n_out"},
+    {"out_features", "n_out"},
+    {"out_channels", "n_out"},
+    {"filters", "n_out"},
+    {"kernel_size", "size"},
+    {"strides", "stride"},
+    {"momentum", "mu"},
+    {"betas", "beta1"},
+    {"p", "rate"},
+    {"buffer_size", "size"},
+    {"batch_size", "n"},
+};
+
+const char *
+fe_hint_argument(const char *name)
+{
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
+        if (strcmp(arguments[i].theirs, name) == 0)
+            return arguments[i].ours;
+    return NULL;
+}
 
 static const struct {
     const char *theirs, *instead;

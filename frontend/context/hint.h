@@ -4,8 +4,17 @@
 #ifndef TFD_FRONTEND_CONTEXT_HINT_H
 #define TFD_FRONTEND_CONTEXT_HINT_H
 
+#include <stdbool.h>
+
 /* Our name for one of NumPy, TensorFlow or C ("float32": "f32"), or NULL. */
 const char *fe_hint_foreign(const char *name);
+
+/* Whether programs elsewhere call a library by that name: "np". */
+bool fe_hint_is_module(const char *name);
+
+/* Our name for an argument of NumPy, PyTorch or Keras ("dim": "axis"), or
+ * NULL. */
+const char *fe_hint_argument(const char *name);
 
 /* What is written in place of x.name of PyTorch, as a sentence, or NULL. */
 const char *fe_hint_method(const char *name);

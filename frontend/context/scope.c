@@ -200,6 +200,11 @@ name_note(Lower *cx, const char *name)
     const char *library = fe_hint_library(name);
     if (library)
         return fe_format(cx, "it is in the standard library: use %s", library);
+    if (fe_hint_is_module(name))
+        return fe_format(cx,
+                         "names have no module before them, and are in "
+                         "docs/reference.md by those of %s, too",
+                         name);
     if (!ours)
         ours = nearest_visible(cx, name);
     return ours ? fe_format(cx, "did you mean \"%s\"?", ours) : NULL;

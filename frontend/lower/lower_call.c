@@ -3,6 +3,7 @@
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/lower/call.h"
@@ -60,15 +61,27 @@ fe_call_args(Lower *cx, const AstNode *call, const FeValue *callee,
     return out;
 }
 
+static const char *
+arguments_note(Lower *cx, int n, const char *const *names)
+{
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < n; i++)
+        str_addf(&s, "%s%s", i ? ", " : "it takes ", names[i]);
+    return n ? str_text(&s) : "it takes none";
+}
+
 static bool
 unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
                  const char *const *names)
 {
     const char *near = nearest_name(arg->name, names, n);
-    const char *note =
-        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
-    fe_error_note(cx, arg->whole, note, "%s has no argument \"%s\"", call->name,
-                  arg->name);
+    const char *ours = fe_hint_argument(arg->name);
+    for (int i = 0; i < n && !near; i++)
+        near = ours && strcmp(names[i], ours) == 0 ? ours : NULL;
+    fe_error_note(cx, arg->whole,
+                  near ? fe_format(cx, "did you mean \"%s\"?", near)
+                       : arguments_note(cx, n, names),
+                  "%s has no argument \"%s\"", call->name, arg->name);
     return false;
 }
 
@@ -103,8 +116,12 @@ fe_match_args(Lower *cx, const FeCall *call, int n, const char *const *names,
         } else if (i < n) {
             out[i] = arg;
         } else {
-            fe_error(cx, arg->loc, "%s takes %d argument%s, and %d are given",
-                     call->name, n, n == 1 ? "" : "s", call->num_args);
+            fe_error_note(cx, arg->loc,
+                          strcmp(call->name, "print") == 0
+                              ? "values stand in the string: print(\"{x} {y}\")"
+                              : arguments_note(cx, n, names),
+                          "%s takes %d argument%s, and %d are given",
+                          call->name, n, n == 1 ? "" : "s", call->num_args);
             return false;
         }
     }

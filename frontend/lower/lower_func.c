@@ -52,8 +52,10 @@ static FeValue *
 refuse_type(Lower *cx, const char *name, const AstNode *type, const char *have,
             Loc loc)
 {
-    return fe_error(cx, loc, "\"%s\" is %s, and %s is asked for", name, have,
-                    type_text(cx, type));
+    fe_error(cx, loc, "\"%s\" is %s, and %s is asked for", name, have,
+             type_text(cx, type));
+    diag_note(cx->diag, type->loc, "its type is stated here");
+    return &fe_poison;
 }
 
 /* The dimensions that the type of a parameter names, of an argument that is an

@@ -187,9 +187,12 @@ dot(Lower *cx, IrValue *x, IrValue *y, int num_batch, Loc loc)
 static FeValue *
 do_not_multiply(Lower *cx, const IrType *x, const IrType *y, Loc loc)
 {
-    return fe_error(cx, loc, "shapes %s and %s do not multiply",
-                    ir_dims_text(cx->module, x->rank, x->dims),
-                    ir_dims_text(cx->module, y->rank, y->dims));
+    return fe_error_note(cx, loc,
+                         "the last dimension of the first is the last but one "
+                         "of the second: [n, k] @ [k, m]",
+                         "shapes %s and %s do not multiply",
+                         ir_dims_text(cx->module, x->rank, x->dims),
+                         ir_dims_text(cx->module, y->rank, y->dims));
 }
 
 static Dim

@@ -125,6 +125,26 @@ close_shape(Lower *cx, const IrValue *x, Shape *s, int open, Loc loc)
     return false;
 }
 
+/* A replica's share of a batch has a length that no constant is. */
+static bool
+check_length_kept(Lower *cx, const IrValue *x, const Shape *s, Loc loc)
+{
+    IrType to = ir_type_scalar(x->type.dtype, x->type.locality);
+    Dim have, want;
+    to.rank = s->rank;
+    for (int i = 0; i < s->rank; i++)
+        to.dims[i] = s->dims[i];
+    if (!ir_type_elements(&x->type, &have) || !ir_type_elements(&to, &want) ||
+        ir_dim_is_const(have) || !ir_dim_is_const(want))
+        return true;
+    fe_error_note(cx, loc, "-1 stands for the dimension that is left: (-1, 2)",
+                  "the length of %s is known only when the program runs, and "
+                  "%s has none that is",
+                  ir_dims_text(cx->module, x->type.rank, x->type.dims),
+                  ir_dims_text(cx->module, s->rank, s->dims));
+    return false;
+}
+
 FeValue *
 fe_builtin_reshape(Lower *cx, const FeArgs *in)
 {
@@ -143,6 +163,8 @@ fe_builtin_reshape(Lower *cx, const FeArgs *in)
                                &s.rank))
         return &fe_poison;
     if (open >= 0 && !close_shape(cx, x, &s, open, in->loc))
+        return &fe_poison;
+    if (!check_length_kept(cx, x, &s, in->loc))
         return &fe_poison;
     return fe_reshape(cx, x, s.rank, s.dims, in->loc);
 }
@@ -658,8 +680,10 @@ fe_builtin_one_hot(Lower *cx, const FeArgs *in)
         !fe_arg_dtype(cx, in, 2, &t))
         return &fe_poison;
     if (!dtype_is_int(x->type.dtype))
-        return fe_error(cx, in->loc, "one_hot is of integers, not %s",
-                        fe_type_text(cx, &x->type));
+        return fe_error_note(cx, in->loc, "i32(...) casts them",
+                             "labels, which one_hot counts by, are integers, "
+                             "not %s",
+                             fe_type_text(cx, &x->type));
     if (dtype_info[x->type.dtype].bytes < 4) /* may not count up to size */
         x = fe_tensor(fe_cast(cx, fe_arg(in, 0), DT_i32, in->loc));
     if (!x)

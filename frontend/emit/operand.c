@@ -274,9 +274,11 @@ check_running(Lower *cx, Loc loc)
 {
     if (cx->block)
         return true;
-    fe_error(cx, loc,
-             "this is known only when the program runs, and a "
-             "declaration is evaluated before");
+    fe_error_note(cx, loc,
+                  "compute it in main or in a function, or declare a variable: "
+                  "var x: f32[2, 3] = ones",
+                  "this is known only when the program runs, and a "
+                  "declaration is evaluated before");
     return false;
 }
 

@@ -8,6 +8,19 @@
 
 #include "frontend/context/messages.h"
 
+/* A param is set when the plan runs, a const when it is made. */
+static const char *
+param_note(Lower *cx, const FeValue *v)
+{
+    if (v->kind != FE_PARAM)
+        return NULL;
+    const char *name = v->param->name;
+    return fe_format(cx,
+                     "declare it as const %s = ..., which tfdc -D %s=... "
+                     "overrides",
+                     name, name);
+}
+
 /* The error that v is not a constant of that kind ("an integer"). */
 static bool
 refuse(Lower *cx, FeValue *v, const char *what, const char *kind, Loc loc)
@@ -19,8 +32,8 @@ refuse(Lower *cx, FeValue *v, const char *what, const char *kind, Loc loc)
     case FE_TENSOR:
     case FE_PARAM:
     case FE_VAR:
-        fe_error(cx, loc, "%s must be known when the program is compiled",
-                 what);
+        fe_error_note(cx, loc, param_note(cx, v),
+                      "%s must be known when the program is compiled", what);
         cx->needs_constant = true;
         break;
     default:

@@ -21,7 +21,7 @@ report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
         diag_note(cx->diag, loc, "found here, in the library");
     if (note)
         diag_note(cx->diag, loc, "%s", note);
-    ir_note_calls(cx->diag, cx->module->calls, in_library ? own : NO_LOC);
+    ir_note_calls(cx->diag, cx->module->calls, own);
     return &fe_poison;
 }
 

@@ -41,6 +41,10 @@ FeValue *fe_call_with(Lower *cx, FeValue *f, int n, FeValue *const *values,
 /* "train_step", "a function": for messages. */
 const char *fe_callee_name(const FeValue *callee);
 
+/* The repair where a string is the name of a function, or a number, in quotes;
+ * else NULL. */
+const char *fe_unquoted_note(Lower *cx, const FeValue *v);
+
 /* A scope within `around` with the parameters (FORMAL) of a function or module
  * bound to the arguments.  NULL with a message. */
 FeScope *fe_bind_params(Lower *cx, const AstList *params, FeScope *around,

@@ -9,6 +9,7 @@
 #include "frontend/lower/call.h"
 #include "frontend/lower/lower_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- arguments ---------------------------------------------------------- */
@@ -178,11 +179,13 @@ call_instance(Lower *cx, const FeInstance *instance, const FeCall *call,
     return fe_call(cx, fe_binding_value(cx, b), call, verb);
 }
 
-/* The repair where a function is given by its name in quotes, or NULL. */
-static const char *
-repair_callee(Lower *cx, const FeValue *callee)
+const char *
+fe_unquoted_note(Lower *cx, const FeValue *v)
 {
-    const char *name = callee->kind == FE_STRING ? callee->text.text : NULL;
+    char *end;
+    const char *name = v->kind == FE_STRING ? v->text.text : NULL;
+    if (name && *name && (strtod(name, &end), !*end))
+        return fe_format(cx, "a number is given without quotes: %s", name);
     if (!name || (!fe_builtin_find(name) &&
                   !fe_find_binding(cx, intern(cx->names, name)).binding))
         return NULL;
@@ -206,7 +209,7 @@ fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
     case FE_TYPE:
         return call_type(cx, callee, call);
     default:
-        return fe_error_note(cx, call->loc, repair_callee(cx, callee),
+        return fe_error_note(cx, call->loc, fe_unquoted_note(cx, callee),
                              "%s cannot be called", fe_describe(cx, callee));
     }
 }

@@ -101,16 +101,57 @@ fe_check_type(Lower *cx, const char *name, const AstNode *type, FeValue *value,
 }
 
 static bool
-bind_param(Lower *cx, const AstNode *formal, const FeArg *arg,
+is_in_library(Lower *cx, Loc loc)
+{
+    return !loc_is_same(fe_user_loc(cx, loc), loc);
+}
+
+/* The library takes a string only where it has one by default. */
+static bool
+check_unquoted(Lower *cx, const AstNode *formal, const FeArg *arg,
+               const FeCall *call)
+{
+    const AstNode *unless = formal->formal.value;
+    if (arg->value->kind != FE_STRING || !is_in_library(cx, formal->loc) ||
+        is_in_library(cx, arg->loc) || (unless && unless->kind == AST_STRING))
+        return true;
+    fe_error_note(cx, arg->loc, fe_unquoted_note(cx, arg->value),
+                  "\"%s\" of %s is no string", formal->formal.name, call->name);
+    return false;
+}
+
+/* "Dense(n_in, n_out, activation = none, dtype = f32)". */
+static const char *
+signature(Lower *cx, const char *name, const AstList *params)
+{
+    Str s = str_new(cx->arena);
+    str_addf(&s, "%s(", name);
+    for (int i = 0; i < params->len; i++) {
+        const AstNode *formal = params->data[i];
+        str_addf(&s, "%s%s", i ? ", " : "", formal->formal.name);
+        if (formal->formal.value)
+            str_addf(&s, " = %s", fe_ast_text(cx->arena, formal->formal.value));
+    }
+    str_add(&s, ")");
+    return str_text(&s);
+}
+
+static bool
+bind_param(Lower *cx, const AstList *params, int i, const FeArg *arg,
            const FeCall *call)
 {
+    const AstNode *formal = params->data[i];
     const char *name = formal->formal.name;
     FeValue *value;
     if (!arg && !formal->formal.value) {
-        fe_error(cx, call->loc, "%s needs the argument \"%s\"", call->name,
-                 name);
+        fe_error_note(
+            cx, call->loc,
+            fe_format(cx, "it is %s", signature(cx, call->name, params)),
+            "%s needs the argument \"%s\"", call->name, name);
         return false;
     }
+    if (arg && !check_unquoted(cx, formal, arg, call))
+        return false;
     value = arg ? arg->value : fe_eval(cx, formal->formal.value);
     Loc loc = arg ? arg->loc : formal->formal.value->loc;
     bool left_out = value->kind == FE_NONE && formal->formal.value;
@@ -135,7 +176,7 @@ fe_bind_params(Lower *cx, const AstList *params, FeScope *around,
     bool ok = fe_match_args(cx, call, params->len, names, args);
     cx->scope = scope;
     for (int i = 0; ok && i < params->len; i++)
-        ok = bind_param(cx, params->data[i], args[i], call);
+        ok = bind_param(cx, params, i, args[i], call);
     cx->scope = saved;
     return ok ? scope : NULL;
 }

@@ -42,9 +42,22 @@ is_same(Lower *cx, FeValue *v)
     return fe_locality_of(cx, v) != LOCAL_PER_REPLICA;
 }
 
+static bool
+is_of_library(const Combine *c)
+{
+    return !loc_is_same(fe_user_loc(c->cx, c->loc), c->loc);
+}
+
 static FeValue *
 refuse_same_sum(const Combine *c)
 {
+    if (is_of_library(c))
+        return fe_error_note(
+            c->cx, c->loc,
+            "gradients that are the sum already are given with "
+            "aggregated = true",
+            "this sums over the replicas what is the same on each, and would "
+            "count it once for each");
     if (fe_arg(c->in, 1)->kind == FE_NEST)
         return fe_error_note(
             c->cx, c->loc,

@@ -224,8 +224,12 @@ check_zipped(Lower *cx, const FeArg *arg, int len)
         fe_error(cx, arg->loc, "zip goes over nests, not %s",
                  fe_describe(cx, v));
     else if (len >= 0 && v->nest.len != len)
-        fe_error(
+        fe_error_note(
             cx, arg->loc,
+            loc_is_same(fe_user_loc(cx, arg->loc), arg->loc)
+                ? NULL
+                : "variables and their own gradients: apply(vars, grad(loss, "
+                  "vars))",
             "zip goes over nests of one length, and these have %d and %d items",
             len, v->nest.len);
     else

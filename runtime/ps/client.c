@@ -195,11 +195,12 @@ add_update(RtRun *run, RtArchive *out, int64_t update, RtInvocation *inv,
     size_t dims = (size_t)ir_num_pairs(run->module) * sizeof(IrBatchSizes);
     rt_archive_i64(out, &update, 0, INT64_MAX);
     rt_archive_bytes(out, inv->executor->dims, dims);
+    char *scratch = inv->executor->copies;
     for (int i = 0; i < h->op->num_operands; i++) {
         size_t n = rt_value_bytes(&h->in[i], inv->executor->dims);
         size_t part = rt_archive_begin_part(out);
-        rt_copy_out(rt_archive_place(out, n), rt_device_value(inv, &h->in[i]),
-                    n);
+        const char *bytes = rt_read_value(inv, &h->in[i], &scratch);
+        rt_archive_bytes(out, (char *)bytes, n);
         rt_archive_end_part(out, part);
     }
 }

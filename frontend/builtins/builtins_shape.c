@@ -125,23 +125,31 @@ close_shape(Lower *cx, const IrValue *x, Shape *s, int open, Loc loc)
     return false;
 }
 
-/* A replica's share of a batch has a length that no constant is. */
+/* Whether x has as many elements as the shape; a replica's share of a batch
+ * has a length that no constant is. */
 static bool
-check_length_kept(Lower *cx, const IrValue *x, const Shape *s, Loc loc)
+check_elements(Lower *cx, const IrValue *x, const Shape *s, Loc loc)
 {
-    IrType to = ir_type_scalar(x->type.dtype, x->type.locality);
-    Dim have, want;
-    to.rank = s->rank;
-    for (int i = 0; i < s->rank; i++)
-        to.dims[i] = s->dims[i];
-    if (!ir_type_elements(&x->type, &have) || !ir_type_elements(&to, &want) ||
-        ir_dim_is_const(have) || !ir_dim_is_const(want))
-        return true;
-    fe_error_note(cx, loc, "-1 stands for the dimension that is left: (-1, 2)",
-                  "the length of %s is known only when the program runs, and "
-                  "%s has none that is",
-                  ir_dims_text(cx->module, x->type.rank, x->type.dims),
-                  ir_dims_text(cx->module, s->rank, s->dims));
+    const char *from = ir_dims_text(cx->module, x->type.rank, x->type.dims);
+    const char *to = ir_dims_text(cx->module, s->rank, s->dims);
+    Dim have, want = ir_dim_const(1);
+    bool ok = ir_type_elements(&x->type, &have);
+    for (int i = 0; ok && i < s->rank; i++)
+        ok = ir_dim_mul(want, s->dims[i], &want);
+    if (!ok || ir_dim_equal(have, want) || !ir_dim_is_const(want))
+        return true; /* the operation's own rule says the rest */
+    if (ir_dim_is_const(have))
+        fe_error_note(cx, loc,
+                      "a dimension is divided into parts of one size; -1 "
+                      "stands for what is left",
+                      "cannot reshape %s to %s: %lld elements are not %lld",
+                      from, to, (long long)have.c, (long long)want.c);
+    else
+        fe_error_note(cx, loc,
+                      "-1 stands for the dimension that is left: (-1, 2)",
+                      "cannot reshape %s to %s: a length is known only when "
+                      "the program runs",
+                      from, to);
     return false;
 }
 
@@ -164,7 +172,7 @@ fe_builtin_reshape(Lower *cx, const FeArgs *in)
         return &fe_poison;
     if (open >= 0 && !close_shape(cx, x, &s, open, in->loc))
         return &fe_poison;
-    if (!check_length_kept(cx, x, &s, in->loc))
+    if (!check_elements(cx, x, &s, in->loc))
         return &fe_poison;
     return fe_reshape(cx, x, s.rank, s.dims, in->loc);
 }
@@ -244,8 +252,9 @@ read_permutation(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *perm)
     if (!fe_require_axes(cx, v, rank, loc, sorted, &n))
         return false;
     if (n != rank) {
-        fe_error(cx, loc, "transpose of a value of %d dimensions names %d",
-                 rank, n);
+        fe_error_note(cx, loc, "each axis is named once, as in (0, 2, 1)",
+                      "transpose of a value of %d dimensions names %d", rank,
+                      n);
         return false;
     }
     for (int i = 0; v->kind == FE_NEST && i < rank; i++)

@@ -61,6 +61,15 @@ compare_things(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
     return fe_value_bool(cx->arena, same == (op == AST_OP_EQ));
 }
 
+static const char *
+operand_note(const FeValue *v)
+{
+    if (v->kind == FE_REMOTE)
+        return "fetch(...) waits for its value";
+    return v->kind == FE_STRING ? "strings are joined by holes: \"{a}{b}\""
+                                : NULL;
+}
+
 /* A list of scalars counts as a tensor, other nests do not. */
 static bool
 check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
@@ -73,9 +82,7 @@ check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
         return false;
     }
     if (!is_number(v)) {
-        fe_error_note(cx, loc,
-                      v->kind == FE_REMOTE ? "fetch(...) waits for its value"
-                                           : NULL,
+        fe_error_note(cx, loc, operand_note(v),
                       "%s cannot be an operand of \"%s\"", fe_describe(cx, v),
                       fe_ast_op_text(op));
         return false;

@@ -605,3 +605,20 @@ rt_dispatcher_end(RtDispatcher *d, int64_t id)
     rt_queue_end(&d->queue, id, NULL, 0);
     pthread_mutex_unlock(&d->lock);
 }
+
+void
+rt_dispatcher_print(RtDispatcher *d, FILE *to)
+{
+    pthread_mutex_lock(&d->lock);
+    const RtClosureQueue *q = &d->queue;
+    fprintf(to, "closures       %lld, %lld again since their worker was lost\n",
+            (long long)(q->next - 1), (long long)q->num_put_back);
+    for (int i = 0; i < q->workers.len; i++) {
+        const RtPsWorker *w = &q->workers.data[i];
+        if (w->is_known)
+            fprintf(to, "  worker %-5d %lld on %s (pid %lld)%s\n", i,
+                    (long long)w->num_done, w->host, (long long)w->pid,
+                    w->is_lost ? ", lost" : "");
+    }
+    pthread_mutex_unlock(&d->lock);
+}

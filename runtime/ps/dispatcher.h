@@ -8,6 +8,7 @@
 #ifndef TFD_RUNTIME_PS_DISPATCHER_H
 #define TFD_RUNTIME_PS_DISPATCHER_H
 
+#include <stdio.h>
 #include "runtime/ps/queue.h"
 
 typedef struct RtDispatcherConfig {
@@ -43,5 +44,8 @@ void rt_dispatcher_release(RtDispatcher *d, RtFuture *f);
 /* What main executes itself is a closure, too: its id, and the end. */
 Status rt_dispatcher_begin(RtDispatcher *d, int64_t *id, int64_t *low) MUST_USE;
 void rt_dispatcher_end(RtDispatcher *d, int64_t id);
+
+/* How many closures there were, and how many each worker has executed. */
+void rt_dispatcher_print(RtDispatcher *d, FILE *to);
 
 #endif

@@ -4,6 +4,7 @@
 #include "runtime/ps/ps.h"
 
 #include <string.h>
+#include "ir/type_bounds.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/ps/client.h"
 #include "runtime/ps/closures.h"
@@ -164,6 +165,32 @@ rt_ps_finish(RtRun *run)
         all[i] = i;
     TRY(rt_dispatcher_join(ps->dispatcher));
     return rt_ps_pull(ps->client, all, num);
+}
+
+static void
+print_server(const RtPs *ps, int server, FILE *to)
+{
+    int64_t sum = 0, bytes;
+    const IrModule *m = ps->run->module;
+    fprintf(to, "  server %-5d", server);
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrVar *v = m->vars.data[i];
+        if (ps->placement.servers[i] != server)
+            continue;
+        fprintf(to, " %s", v->name);
+        sum += ir_type_bytes(m, &v->type, &bytes) ? bytes : 0;
+    }
+    fprintf(to, " (%lld bytes)\n", (long long)sum);
+}
+
+void
+rt_ps_print(RtRun *run, FILE *to)
+{
+    if (!rt_ps_coordinates(run))
+        return;
+    rt_dispatcher_print(run->ps->dispatcher, to);
+    for (int i = 0; i < run->ps->placement.num_servers; i++)
+        print_server(run->ps, i, to);
 }
 
 void

@@ -8,6 +8,7 @@
 #ifndef TFD_RUNTIME_PS_PS_H
 #define TFD_RUNTIME_PS_PS_H
 
+#include <stdio.h>
 #include "runtime/exec/run_state.h"
 
 /* ---- the run ------------------------------------------------------------- */
@@ -25,6 +26,8 @@ bool rt_ps_has_main(const RtRun *run);
 Status rt_ps_take_part(RtRun *run, RtInvocation *main) MUST_USE;
 /* When main has returned: waits for its closures, and has all variables. */
 Status rt_ps_finish(RtRun *run) MUST_USE;
+/* --stats: who executed closures, and which server has which variable. */
+void rt_ps_print(RtRun *run, FILE *to);
 /* The job ends, if this is its coordinator. */
 void rt_ps_close(RtRun *run);
 

@@ -10,6 +10,7 @@
 #include "runtime/hal/wait.h"
 #include "runtime/run/coll_stats.h"
 #include "runtime/run/memory.h"
+#include "runtime/ps/ps.h"
 
 /* How long steps waited for checkpoints. */
 static void
@@ -180,6 +181,7 @@ rt_print_stats(RtRun *run)
     rt_progress_clear(&run->progress);
     print_time(run, to);
     rt_print_collectives(run, collectives, to);
+    rt_ps_print(run, to);
     if (run->num_replicas > 1)
         print_replicas(run, sum, to);
     print_memory(sum, to);

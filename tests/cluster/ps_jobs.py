@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""ps_jobs.py - coordinator, servers and workers as processes
+
+    ps_jobs.py TFDC TFD_RUN ROOT [FAULTS [SEED]]    TAP
+
+Cases of tf.distribute with real processes, and closures that are counted by
+values: each is applied once on each server, whatever happens to workers.
+FAULTS times as many closures and faults as in CI: 20 are 10^5 closures, a
+worker killed every 50 ms, 100 stopped ones.
+"""
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from tap import check, end
+
+TFDC, RUN, ROOT = map(os.path.abspath, sys.argv[1:4])
+FAULTS = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+random.seed(int(sys.argv[5]) if len(sys.argv) > 5 else 1)
+PROGRAMS = os.path.join(ROOT, "tests", "cluster", "ps")
+LIMIT = 60  # seconds
+
+
+def plan(path, *options):
+    out = os.path.basename(path) + "".join(options) + ".tfp"
+    if not os.path.exists(out):
+        subprocess.run([TFDC, path, "--strategy", "parameter_server", "-o", out,
+                        *options], check=True)
+    return out
+
+
+def run(*args):
+    done = subprocess.run([RUN, *args], text=True, capture_output=True,
+                          timeout=LIMIT)
+    return done.returncode, done.stdout, done.stderr
+
+
+def start(*args):
+    return subprocess.Popen([RUN, *args], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def tasks(parent, kind):
+    """The processes of a job that are workers or servers, by pid."""
+    found = {}
+    try:
+        with open(f"/proc/{parent.pid}/task/{parent.pid}/children") as f:
+            pids = [int(word) for word in f.read().split()]
+    except OSError:
+        return found
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/cmdline") as f:
+                words = f.read().split("\0")
+        except OSError:
+            continue
+        for word in words:
+            if word.startswith(kind + ":"):
+                found[pid] = word
+    return found
+
+
+def send(pid, what):
+    try:
+        os.kill(pid, what)
+    except ProcessLookupError:
+        pass
+
+
+# ---- the cases ------------------------------------------------------------
+
+def conformance():
+    for name in ["coordinator", "shards"]:
+        source = os.path.join(ROOT, "tests", "conformance", name + ".tfd")
+        for devices in ["cpu:0", "cpu:0-1"]:
+            for size in ["workers=1,ps=1", "workers=2,ps=2", "workers=3,ps=1"]:
+                code, out, err = run(plan(source, "--devices", devices), "-n",
+                                     size)
+                check(f"{name}.tfd, {size}, {devices}", code == 0, out + err)
+
+
+def one_worker_has_the_bits_of_none():
+    source = os.path.join(ROOT, "docs", "examples", "coordinator.tfd")
+    made = plan(source)
+    alone = run(made, "--checksum")
+    served = run(made, "--checksum", "-n", "workers=1,ps=2")
+    check("one worker: the bits of one process", alone == served,
+          f"{alone}\n{served}")
+    code, out, err = run(made, "-n", "workers=3,ps=2")
+    check("three workers learn the same", code == 0 and "26 of 26" in out,
+          out + err)
+
+
+def failures():
+    """COO-12, COO-14: a program ends with the first failure of a closure."""
+    made = plan(os.path.join(PROGRAMS, "fails.tfd"))
+    code, out, err = run(made, "-n", "workers=2,ps=1")
+    check("COO-12 a closure's failure is join's, once, with its place",
+          code == 1 and err.count("error:") == 1 and "fails.tfd:8:3: 3 is too many"
+          in err and "while executing closure" in err and "on worker" in err,
+          out + err)
+    check("COO-14 nothing goes on after it",
+          "v is 4.0" in out and "not reached" not in out, out)
+    code, out, err = run(made, "-n", "workers=2,ps=1", "--set", "most=9")
+    check("without it all goes on", code == 0 and "not reached" in out,
+          out + err)
+
+
+def inputs():
+    """COO-16, COO-23: datasets are opened where they are used."""
+    made = plan(os.path.join(PROGRAMS, "inputs.tfd"))
+    code, out, err = run(made, "-n", "workers=1,ps=1")
+    check("COO-16 a dataset that cannot be opened and is not used", code == 0,
+          out + err)
+    code, out, err = run(made, "-n", "workers=1,ps=1", "--set", "uses=1")
+    check("COO-16 ... and is used", code == 1 and "absent.csv" in err,
+          out + err)
+    made = plan(os.path.join(PROGRAMS, "orders.tfd"))
+    code, out, err = run(made, "-n", "workers=3,ps=1", "--stats")
+    seen = out.split()
+    working = [int(word) for word in re.findall(r"worker \d +(\d+) on", err)]
+    check("COO-23 each worker shuffles otherwise", code == 0 and
+          sum(n > 100 for n in working) > 1 and
+          len(set(seen)) > 0.9 * len(seen), f"{len(set(seen))} {err}")
+
+
+# ---- exactly once ---------------------------------------------------------
+
+COUNTS = "hits {0}\ncounts [{1}]\nblock {0}.0 {0}.0\n"
+
+
+def counts(n):
+    return COUNTS.format(n, " ".join([str(n // 8)] * 8))
+
+
+def counted(name, n, fault, pause):
+    """Closures that count themselves, while fault(workers) happens again and
+    again; how often."""
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    p = start(made, "-n", "workers=3,ps=2", "--set", f"closures={n}")
+    times, begin = 0, time.time()
+    while p.poll() is None and time.time() - begin < LIMIT * FAULTS:
+        time.sleep(pause * (0.5 + random.random()))
+        workers = list(tasks(p, "worker"))
+        if workers and p.poll() is None:
+            fault(random.choice(workers))
+            times += 1
+    if p.poll() is None:
+        p.kill()
+    out, err = p.communicate()
+    check(f"{name}: {n} closures, each once ({times} faults)",
+          p.returncode == 0 and out == counts(n) and times > 0,
+          f"{p.returncode} {out} {err[-3000:]}")
+
+
+def stop_for(seconds):
+    def fault(pid):
+        send(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        send(pid, signal.SIGCONT)
+    return fault
+
+
+def exactly_once():
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    code, out, err = run(made, "-n", "workers=2,ps=2", "--set", "closures=4000")
+    check("no faults: 4000 closures, each once",
+          code == 0 and out == counts(4000), out + err)
+    counted("a worker killed every 50 ms", 16000 * FAULTS,
+            lambda pid: send(pid, signal.SIGKILL), 0.05)
+    counted("workers stopped for a while", 16000 * FAULTS, stop_for(0.3), 0.05)
+    # longer than it takes to be lost: another one has its closures, too
+    counted("workers stopped for 3 s", 8000 + 40000 * FAULTS, stop_for(3), 0.1)
+
+
+# ---- ends -----------------------------------------------------------------
+
+def a_lost_server():
+    """COO-25: its variables are nowhere else."""
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    for what, name in [(signal.SIGKILL, "killed"), (signal.SIGSTOP, "stopped")]:
+        p = start(made, "-n", "workers=2,ps=2", "--set", "closures=100000000")
+        while len(tasks(p, "ps")) < 2:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        pid = [k for k, v in tasks(p, "ps").items() if v == "ps:1"][0]
+        send(pid, what)
+        begin = time.time()
+        out, err = p.communicate(timeout=LIMIT)
+        check(f"COO-25 a server that is {name}", p.returncode == 3 and
+              "server 1" in err + "server 1" * (name == "killed") and
+              time.time() - begin < 8, f"{p.returncode} {out} {err}")
+
+
+def interrupts():
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    p = start(made, "-n", "workers=2,ps=1", "--set", "closures=100000000")
+    while len(tasks(p, "worker")) < 2:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    others = list(tasks(p, "worker")) + list(tasks(p, "ps"))
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=LIMIT)
+    left = [pid for pid in others if os.path.exists(f"/proc/{pid}")]
+    check("an interrupt ends all", p.returncode == 130 and not left,
+          f"{p.returncode} {out} {err} left: {left}")
+
+
+# ---- strangers ------------------------------------------------------------
+
+def ports(pids):
+    """Where processes listen, by their sockets."""
+    inodes = set()
+    for pid in pids:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                link = os.readlink(f"/proc/{pid}/fd/{fd}")
+            except OSError:
+                continue
+            if link.startswith("socket:["):
+                inodes.add(link[8:-1])
+    found = set()
+    for table in ["tcp", "tcp6"]:
+        with open("/proc/net/" + table) as f:
+            for line in f.readlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and words[9] in inodes:
+                    found.add(int(words[1].rsplit(":", 1)[1], 16))
+    return found
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00"
+
+
+def strangers():
+    """Whoever has no key sees a greeting at most."""
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    n = 40000
+    p = start(made, "-n", "workers=2,ps=2", "--set", f"closures={n}")
+    while len(tasks(p, "worker")) < 2:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+        listening = ports([int(word) for word in f.read().split()])
+    answers = []
+    for port in listening:
+        for greeting in [b"GET / HTTP/1.0\r\n\r\n",
+                         GREETING + b"NULL".ljust(20, b"\0") + bytes(32),
+                         GREETING + b"CURVE".ljust(20, b"\0") + bytes(32) +
+                         random.randbytes(300), random.randbytes(2000)]:
+            with socket.create_connection(("127.0.0.1", port), 5) as s:
+                s.settimeout(0.3)
+                try:
+                    s.sendall(greeting)
+                    answers.append(s.recv(4096))
+                except OSError:
+                    answers.append(b"")
+    out, err = p.communicate(timeout=LIMIT)
+    check("strangers reach nothing", p.returncode == 0 and out == counts(n) and
+          len(listening) >= 3 and all(len(a) <= 64 for a in answers),
+          f"{p.returncode} {out} {err} {listening} {answers}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    conformance()
+    one_worker_has_the_bits_of_none()
+    failures()
+    inputs()
+    exactly_once()
+    a_lost_server()
+    interrupts()
+    strangers()
+end()

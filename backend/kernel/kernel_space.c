@@ -332,13 +332,23 @@ runs_along_memory(const Expr *e, const ExprVar *last)
     return votes.for_own >= votes.for_other;
 }
 
+/* A scatter whose rows lie along the last axis has columns that are not
+ * neighbours in memory. */
+static bool
+stores_along_memory(const Build *b, const ExprVar *last)
+{
+    const Output *o = &b->outputs.data[0];
+    return !o->guard ||
+           ir_dim_equal(be_index_coef(&o->at, &last->var), ir_dim_const(1));
+}
+
 /* The index of the row space in the lanes, or NULL: then it is the last one of
  * an inner loop, or each reduction's own. */
 static ExprVar *
-choose_lanes(const Graph *g, const ExprVars *space)
+choose_lanes(const Build *b, const Graph *g, const ExprVars *space)
 {
     ExprVar *last = space->len ? space->data[space->len - 1] : NULL;
-    if (!last || !last->is_row)
+    if (!last || !last->is_row || !stores_along_memory(b, last))
         return NULL;
     for (int i = 0; i < g->exprs.len; i++) {
         const Expr *e = g->exprs.data[i];
@@ -468,7 +478,7 @@ be_space_choose(Build *b, RowSpace *s)
     check_order(b, space);
     if (b->error)
         return;
-    *s = (RowSpace){.lanes = choose_lanes(&g, space)};
+    *s = (RowSpace){.lanes = choose_lanes(b, &g, space)};
     for (int i = 0; i < space->len; i++) {
         if (space->data[i]->is_row)
             VEC_PUSH(b->scratch, s->rows, space->data[i]);

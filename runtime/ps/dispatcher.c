@@ -45,6 +45,7 @@ struct RtDispatcher {
     int num_servers; /* that have joined */
     Server *servers;
     RtClosureQueue queue;
+    int turn;       /* the worker that got the last closure */
     Status failure; /* of a closure or a server: main gets it */
 };
 
@@ -93,20 +94,26 @@ send_run(RtDispatcher *d, RtPsWorker *w, const RtSent *s, RtClosure *c)
     rt_ps_send_to(&d->listener, &w->route, &d->out);
 }
 
-static void
+static bool
 feed(RtDispatcher *d, RtPsWorker *w, double now)
 {
-    RtClosure *c;
-    while (w->is_known && !w->is_lost && w->route.len &&
-           (c = rt_queue_send(&d->queue, w, now)))
+    if (!w->is_known || w->is_lost || !w->route.len)
+        return false;
+    RtClosure *c = rt_queue_send(&d->queue, w, now);
+    if (c)
         send_run(d, w, &w->in_flight[w->num_in_flight - 1], c);
+    return c;
 }
 
+/* One to each in turn, until none waits or all have enough. */
 static void
 feed_all(RtDispatcher *d, double now)
 {
-    for (int i = 0; d->queue.num_waiting && i < d->queue.workers.len; i++)
-        feed(d, &d->queue.workers.data[i], now);
+    int num = d->queue.workers.len;
+    for (int idle = 0; d->queue.num_waiting && idle < num;) {
+        d->turn = (d->turn + 1) % num;
+        idle = feed(d, &d->queue.workers.data[d->turn], now) ? 0 : idle + 1;
+    }
 }
 
 /* What the worker has not received, some time after it was sent. */

@@ -2,49 +2,30 @@
  * launch.c - tfd-run -n: the parent of a job's processes
  *
  * Standard output is rank 0's, and so is standard input; what others write gets
- * their number before each line, on standard error.  Each process is in a group
- * of its own, so that a signal from the terminal comes once, from the parent.
- * A job that is started again has a new control server, key and name, so that
- * nothing of an earlier attempt can join it.  The failure that it follows is
- * printed with it, once.
+ * their number before each line, on standard error.  A job that is started
+ * again has a new control server, key and name, so that nothing of an earlier
+ * attempt can join it.  The failure that it follows is printed with it, once.
  */
 #include "runtime/cluster/launch/launch.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/signalfd.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cluster/control/open_files.h"
 #include "runtime/cluster/control/server.h"
-#include "runtime/cluster/launch/lines.h"
+#include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/restart.h"
-#include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
 
-static const char key_variable[] = "TFD_KEY_FD";
 static const double patience = 10; /* seconds from the stop to SIGKILL */
 
 enum { TURN_MS = 100 };
-
-typedef struct Child {
-    int rank;
-    pid_t pid;     /* 0: not started, or reaped */
-    int pidfd;     /* -1: none */
-    RtLines lines; /* of ranks from 1 on */
-} Child;
 
 typedef struct Launch {
     Arena *arena;
@@ -52,12 +33,10 @@ typedef struct Launch {
     RtAttempt *attempt;
     uint8_t key[RT_JOB_KEY];
     char id[17];
-    char path[4096]; /* of this program */
     RtServer *server;
-    RtBound bound; /* of its calls of libzmq */
-    Child *children;
-    int signals; /* a signalfd */
-    sigset_t old_mask, passed;
+    RtBound bound;       /* of its calls of libzmq */
+    RtProcess *children; /* by rank */
+    RtSignals signals;
     double stopped; /* when that was seen; 0: not yet */
     bool killed;
     Arena *said;               /* what the server's thread says: */
@@ -69,7 +48,7 @@ typedef struct Launch {
 bool
 rt_is_launched(void)
 {
-    return getenv(key_variable) != NULL;
+    return getenv(RT_KEY_VARIABLE) != NULL;
 }
 
 /* ---- before ------------------------------------------------------------- */
@@ -78,9 +57,8 @@ static Status
 make_key(Launch *l)
 {
     uint8_t id[8];
-    if (getrandom(l->key, sizeof l->key, 0) != (ssize_t)sizeof l->key ||
-        getrandom(id, sizeof id, 0) != (ssize_t)sizeof id)
-        return rt_system_error("getrandom");
+    TRY(rt_make_secret(l->key, sizeof l->key));
+    TRY(rt_make_secret(id, sizeof id));
     for (int i = 0; i < 8; i++)
         snprintf(l->id + 2 * i, 3, "%02x", id[i]);
     return OK;
@@ -91,9 +69,7 @@ static void
 evict(void *data, int rank)
 {
     Launch *l = data;
-    pid_t pid = l->children[rank].pid;
-    if (pid > 0)
-        kill(pid, SIGKILL);
+    rt_process_signal(&l->children[rank], SIGKILL);
 }
 
 /* The server's thread.  An error is printed when it is known what follows. */
@@ -164,163 +140,30 @@ open_server(Launch *l)
     return o->st;
 }
 
-/* Signals that are passed on, and the terminal's stop. */
-static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-
-static Status
-take_signals(Launch *l)
-{
-    sigset_t *set = &l->passed;
-    sigemptyset(set);
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        if (!rt_signal_is_ignored(passed[i]))
-            sigaddset(set, passed[i]);
-    sigaddset(set, SIGTSTP);
-    sigprocmask(SIG_BLOCK, set, &l->old_mask);
-    l->signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return l->signals >= 0 ? OK : rt_system_error("signalfd");
-}
-
 /* ---- starting a process ------------------------------------------------- */
 
-/* What the environment of a child has beside the parent's. */
-typedef struct Added {
-    char text[8][64];
-    int num;
-} Added;
-
-static Added
-added_variables(const Launch *l, int rank, int key_fd)
-{
-    Added a = {.num = 8};
-    snprintf(a.text[0], 64, "TFD_RANK=%d", rank);
-    snprintf(a.text[1], 64, "TFD_SIZE=%d", l->attempt->size);
-    snprintf(a.text[2], 64, "TFD_LOCAL_RANK=%d", rank);
-    snprintf(a.text[3], 64, "TFD_LOCAL_SIZE=%d", l->attempt->size);
-    snprintf(a.text[4], 64, "TFD_CONTROL=127.0.0.1:%d",
-             rt_server_port(l->server));
-    snprintf(a.text[5], 64, "TFD_JOB=%s", l->id);
-    snprintf(a.text[6], 64, "TFD_ATTEMPT=%d", l->attempt->number);
-    snprintf(a.text[7], 64, "%s=%d", key_variable, key_fd);
-    return a;
-}
-
-static bool
-replaces(const Added *added, const char *variable)
-{
-    size_t n = strcspn(variable, "=") + 1;
-    for (int i = 0; i < added->num; i++)
-        if (strncmp(added->text[i], variable, n) == 0)
-            return true;
-    return false;
-}
-
-static char **
-make_environment(Arena *a, Added *added)
-{
-    int n = 0;
-    while (environ[n])
-        n++;
-    char **out = NEW_ARRAY(a, char *, (size_t)n + (size_t)added->num + 1);
-    int at = 0;
-    for (int i = 0; i < n; i++)
-        if (!replaces(added, environ[i]))
-            out[at++] = environ[i];
-    for (int i = 0; i < added->num; i++)
-        out[at++] = added->text[i];
-    return out;
-}
-
-/* The descriptors that a child gets. */
-typedef struct Pipes {
-    int key[2], output[2];
-} Pipes;
-
-static void
-close_pipes(const Pipes *p)
-{
-    const int all[] = {p->key[0], p->key[1], p->output[0], p->output[1]};
-    for (int i = 0; i < 4; i++)
-        if (all[i] >= 0)
-            close(all[i]);
-}
-
 static Status
-cannot_start(void)
+start_child(Launch *l, int rank)
 {
-    return rt_system_error("another process and pipes to it");
-}
-
-static Status
-open_pipes(Pipes *p, const Launch *l, int rank)
-{
-    *p = (Pipes){{-1, -1}, {-1, -1}};
-    if (pipe2(p->key, O_CLOEXEC) || (rank > 0 && pipe2(p->output, O_CLOEXEC)) ||
-        write(p->key[1], l->key, sizeof l->key) != (ssize_t)sizeof l->key) {
-        Status st = cannot_start();
-        close_pipes(p);
-        return st;
-    }
-    return OK;
-}
-
-/* In the child, where other threads of the parent may have held locks: only
- * system calls. */
-static _Noreturn void
-become(const Launch *l, const Pipes *p, char **environment, pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(128 + SIGKILL);
-    setpgid(0, 0);
-    if (p->output[1] >= 0) {
-        int null = open("/dev/null", O_RDONLY);
-        dup2(null, STDIN_FILENO);
-        dup2(p->output[1], STDOUT_FILENO);
-        dup2(p->output[1], STDERR_FILENO);
-    }
-    fcntl(p->key[0], F_SETFD, 0);
-    sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
-    execve(l->path,
-           l->attempt->number ? l->config->resume_argv : l->config->argv,
-           environment);
-    _exit(127);
-}
-
-/* Nobody can be told of its end. */
-static void
-abandon(Child *c)
-{
-    kill(c->pid, SIGKILL);
-    waitpid(c->pid, NULL, 0);
-    c->pid = 0;
-}
-
-static Status
-start_child(Launch *l, Child *c)
-{
-    Pipes p;
-    TRY(open_pipes(&p, l, c->rank));
-    Arena *a = arena_new(NULL, "a process of the job");
-    Added added = added_variables(l, c->rank, p.key[0]);
-    char **environment = make_environment(a, &added);
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
-        become(l, &p, environment, parent);
+    Arena *a = arena_new(NULL, "variables of a process");
+    int size = l->attempt->size;
+    const char *variables[] = {
+        arena_printf(a, "TFD_RANK=%d", rank),
+        arena_printf(a, "TFD_SIZE=%d", size),
+        arena_printf(a, "TFD_LOCAL_RANK=%d", rank),
+        arena_printf(a, "TFD_LOCAL_SIZE=%d", size),
+        arena_printf(a, "TFD_CONTROL=127.0.0.1:%d", rt_server_port(l->server)),
+        arena_printf(a, "TFD_JOB=%s", l->id),
+        arena_printf(a, "TFD_ATTEMPT=%d", l->attempt->number),
+        NULL};
+    RtProcessConfig config = {
+        .argv = l->attempt->number ? l->config->resume_argv : l->config->argv,
+        .variables = variables,
+        .key = l->key,
+        .label = rank > 0 ? arena_printf(a, "[%d] ", rank) : NULL,
+        .mask = &l->signals.old_mask};
+    Status st = rt_process_start(&config, &l->children[rank]);
     arena_release(a);
-    if (pid < 0) {
-        Status st = cannot_start();
-        close_pipes(&p);
-        return st;
-    }
-    c->pid = pid;
-    c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    c->lines = (RtLines){.fd = p.output[0], .rank = c->rank};
-    p.output[0] = -1;
-    Status st = c->pidfd >= 0 ? OK : rt_system_error("pidfd_open");
-    close_pipes(&p);
-    if (st)
-        abandon(c);
     return st;
 }
 
@@ -330,8 +173,7 @@ static void
 signal_all(Launch *l, int signal_number)
 {
     for (int i = 0; i < l->attempt->size; i++)
-        if (l->children[i].pid > 0)
-            kill(l->children[i].pid, signal_number);
+        rt_process_signal(&l->children[i], signal_number);
 }
 
 /* Control-Z stops all of the job, and it goes on with its parent. */
@@ -358,34 +200,27 @@ pass_signal(Launch *l, int number)
 static void
 pass_signals(Launch *l)
 {
-    struct signalfd_siginfo got;
-    while (read(l->signals, &got, sizeof got) == (ssize_t)sizeof got) {
-        if (got.ssi_signo == SIGTSTP) {
+    for (int number; (number = rt_signals_next(&l->signals));) {
+        if (number == SIGTSTP)
             stop_with_children(l);
-            continue;
-        }
-        pass_signal(l, (int)got.ssi_signo);
+        else
+            pass_signal(l, number);
     }
 }
 
 static void
-reap(Launch *l, Child *c)
+reap(Launch *l, int rank)
 {
-    int status;
+    RtProcessEnd end;
     char how[64];
-    if (waitpid(c->pid, &status, WNOHANG) != c->pid)
+    if (!rt_process_reap(&l->children[rank], &end))
         return;
-    c->pid = 0;
-    close(c->pidfd);
-    c->pidfd = -1;
-    if (WIFSIGNALED(status)) {
-        snprintf(how, sizeof how, "killed by signal %d, %s", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-        rt_server_lost(l->server, c->rank, how, 3);
-        return;
-    }
-    snprintf(how, sizeof how, "it ended with status %d", WEXITSTATUS(status));
-    rt_server_lost(l->server, c->rank, how, WEXITSTATUS(status));
+    if (end.killed)
+        snprintf(how, sizeof how, "killed by signal %d, %s", end.number,
+                 strsignal(end.number));
+    else
+        snprintf(how, sizeof how, "it ended with status %d", end.number);
+    rt_server_lost(l->server, rank, how, end.killed ? 3 : end.number);
 }
 
 static bool
@@ -428,20 +263,19 @@ static void
 turn(Launch *l, struct pollfd *items)
 {
     int n = 0, size = l->attempt->size;
-    items[n++] = (struct pollfd){l->signals, POLLIN, 0};
+    items[n++] = (struct pollfd){l->signals.fd, POLLIN, 0};
     for (int i = 0; i < size; i++) {
-        Child *c = &l->children[i];
+        RtProcess *c = &l->children[i];
         items[n++] = (struct pollfd){c->pidfd, POLLIN, 0};
         items[n++] = (struct pollfd){c->lines.fd, POLLIN, 0};
     }
     poll(items, (nfds_t)n, TURN_MS);
     pass_signals(l);
     for (int i = 0; i < size; i++) {
-        Child *c = &l->children[i];
         if (items[2 + 2 * i].revents)
-            rt_lines_pass(&c->lines);
+            rt_lines_pass(&l->children[i].lines);
         if (items[1 + 2 * i].revents)
-            reap(l, c);
+            reap(l, i);
     }
     look_at_stop(l);
     look_at_checkpoints(l);
@@ -491,13 +325,6 @@ take_result(Launch *l)
 }
 
 static Status
-find_program(Launch *l)
-{
-    ssize_t n = readlink("/proc/self/exe", l->path, sizeof l->path - 1);
-    return n > 0 ? OK : rt_system_error("/proc/self/exe");
-}
-
-static Status
 start_all(Launch *l)
 {
     l->stopped = 0;
@@ -506,13 +333,13 @@ start_all(Launch *l)
     l->checkpoints = 0;
     if (l->attempt->size < l->config->policy.size)
         l->newest = rt_checkpoints_newest_step(l->config->checkpoint);
-    l->children = NEW_ARRAY(l->arena, Child, (size_t)l->attempt->size);
+    l->children = NEW_ARRAY(l->arena, RtProcess, (size_t)l->attempt->size);
     for (int i = 0; i < l->attempt->size; i++)
-        l->children[i] = (Child){.rank = i, .pidfd = -1, .lines = {.fd = -1}};
+        l->children[i] = rt_no_process();
     TRY(make_key(l));
     TRY(open_server(l));
     for (int i = 0; i < l->attempt->size; i++)
-        TRY(start_child(l, &l->children[i]));
+        TRY(start_child(l, i));
     return OK;
 }
 
@@ -525,7 +352,7 @@ end_attempt(Launch *l)
     signal_all(l, SIGKILL);
     watch(l, true);
     for (int i = 0; i < l->attempt->size; i++)
-        rt_lines_close(&l->children[i].lines);
+        rt_process_close(&l->children[i]);
     l->attempt->joined = rt_server_has_begun(l->server);
     rt_server_leave(l->server);
     l->server = NULL;
@@ -562,7 +389,7 @@ wait_before(const Launch *l, const RtAttempt *next)
     for (double left; (left = end - rt_seconds()) > 0;) {
         struct timespec most = {(time_t)left,
                                 (long)(1e9 * (left - (double)(time_t)left))};
-        int got = sigtimedwait(&l->passed, NULL, &most);
+        int got = sigtimedwait(&l->signals.passed, NULL, &most);
         if (got == SIGTSTP)
             kill(getpid(), SIGSTOP);
         else if (got > 0 && got != SIGUSR2)
@@ -647,9 +474,7 @@ run_attempts(Launch *l, int *exit_status)
 static void
 finish(Launch *l)
 {
-    if (l->signals >= 0)
-        close(l->signals);
-    sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+    rt_signals_give_back(&l->signals);
     if (!rt_has_left_threads()) /* which may still use it */
         arena_release(l->arena);
 }
@@ -673,13 +498,10 @@ rt_launch(const RtLaunchConfig *config, int *exit_status)
     l->arena = a;
     l->said = arena_new(a, "what the server says");
     l->config = config;
-    l->signals = -1;
-    sigprocmask(SIG_BLOCK, NULL, &l->old_mask);
+    l->signals.fd = -1;
     Status st = provide_files(config);
     if (!st)
-        st = find_program(l);
-    if (!st)
-        st = take_signals(l);
+        st = rt_signals_take(&l->signals);
     if (!st)
         st = run_attempts(l, exit_status);
     finish(l);

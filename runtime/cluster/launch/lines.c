@@ -1,5 +1,5 @@
 /*
- * lines.c - the output of a rank, line by line with its number before it
+ * lines.c - the output of a process, line by line with its label before it
  */
 #include "runtime/cluster/launch/lines.h"
 
@@ -11,7 +11,7 @@
 static void
 print(const RtLines *l, const char *text, size_t n)
 {
-    fprintf(stderr, "[%d] %.*s\n", l->rank, (int)n, text);
+    fprintf(stderr, "%s%.*s\n", l->label, (int)n, text);
 }
 
 static void

@@ -17,6 +17,7 @@
 #include "ir/base/str.h"
 #include "runtime/cluster/resolve/hostlist.h"
 #include "runtime/cluster/resolve/platforms.h"
+#include "runtime/cluster/resolve/role.h"
 
 #define CASES(names, test)                                                     \
     {                                                                          \
@@ -344,6 +345,47 @@ ranks_begin_with_the_chief(void **state)
                   "the cluster has no worker 2");
 }
 
+/* ---- tasks of a parameter server ----------------------------------------- */
+
+static void
+expect_no_role(const char *tf_config, const char *message)
+{
+    const char *const set[] = {arena_printf(arena, "TF_CONFIG=%s", tf_config),
+                               NULL};
+    RtTaskOptions task;
+    RtClusterSpec spec;
+    assert_status(rt_resolve_role(arena, environment_of(set),
+                                  &(RtResolveOptions){.rank = -1}, false, &task,
+                                  &spec),
+                  STATUS_INPUT, message);
+}
+
+#define PS_CLUSTER(more, type)                                                 \
+    "{\"cluster\": {\"chief\": [\"c:1\"], \"ps\": [\"p:1\"], \"worker\": "     \
+    "[\"w:1\"]" more "}, \"task\": {\"type\": \"" type "\", \"index\": 0}}"
+
+static const char *
+only(const char *job)
+{
+    return arena_printf(arena,
+                        "TF_CONFIG has a job \"%s\": one of strategy "
+                        "parameter_server has a chief (or coordinator), ps and "
+                        "worker alone",
+                        job);
+}
+
+static void
+other_tasks_are_refused(void **state)
+{
+    (void)state;
+    expect_no_role(PS_CLUSTER(", \"evaluator\": [\"e:1\"]", "chief"),
+                   only("evaluator"));
+    expect_no_role(PS_CLUSTER(", \"foo\": [\"e:1\"]", "chief"), only("foo"));
+    expect_no_role(PS_CLUSTER("", "foobar"),
+                   "TF_CONFIG makes this process foobar 0: a task of strategy "
+                   "parameter_server is chief (or coordinator), ps or worker");
+}
+
 int
 main(void)
 {
@@ -366,6 +408,7 @@ main(void)
         CASES("RES-23", how_many_train),
         CASES("RES-24", others_do_not_train),
         CASES("RES-25", ranks_begin_with_the_chief),
+        CASES("PSV-21", other_tasks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

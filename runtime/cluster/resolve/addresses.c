@@ -37,8 +37,7 @@ add_address(RtAddressQuery *q, const char *address, const char *from)
         list[i] = spec->addresses[i];
     list[spec->num_addresses++] = address;
     spec->addresses = list;
-    VEC_PUSH(q->arena, spec->facts,
-             ((RtFact){"control server", address, from}));
+    VEC_PUSH(q->arena, spec->facts, ((RtFact){q->what, address, from}));
 }
 
 /* "h0:17000,10.0.0.1:17000" */
@@ -134,7 +133,7 @@ over_mpi(RtAddressQuery *q)
 {
     q->spec->over_mpi = true;
     VEC_PUSH(q->arena, q->spec->facts,
-             ((RtFact){"control server", "over MPI",
+             ((RtFact){q->what, "over MPI",
                        "rank 0 sends where it listens, and a key"}));
     return OK;
 }
@@ -185,6 +184,13 @@ rt_find_addresses(RtAddressQuery *q)
     if (set)
         return add_list(q, set, "TFD_CONTROL", STATUS_INPUT);
     return of_launcher(q);
+}
+
+const char *
+rt_listen_address(Arena *a, const char *address, bool has_key)
+{
+    const char *colon = strrchr(address, ':');
+    return arena_printf(a, has_key ? "*%s" : "127.0.0.1%s", colon);
 }
 
 Status

@@ -15,6 +15,7 @@
 #include "runtime/cluster/resolve/addresses.h"
 #include "runtime/cluster/resolve/platforms.h"
 #include "runtime/cluster/resolve/resolve_impl.h"
+#include "runtime/cluster/resolve/task_counts.h"
 
 enum {
     LEVEL_EXPLICIT = 0, /* as of launchers.def */
@@ -166,46 +167,58 @@ claim_of_launcher(Resolver *r, RtLauncher launcher)
 
 /* ---- TF_CONFIG and --cluster --------------------------------------------- */
 
-/* "worker:1" */
-static Status
-read_task_option(Resolver *r, RtTasks *t)
+Status
+rt_read_task(Arena *a, const char *option, const char *text, const char **type,
+             int *index)
 {
-    const char *text = r->options->task;
-    const char *colon = text ? strrchr(text, ':') : NULL;
-    if (!text)
-        return OK;
-    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-    if (!colon || colon == text || digits == 0 || digits > 9 ||
-        colon[1 + digits])
+    const char *colon = strrchr(text, ':');
+    if (!colon || colon == text || !rt_is_number(colon + 1) ||
+        strlen(colon + 1) > 9)
         return status_new(STATUS_USAGE,
-                          "--task %s: a task is TYPE:INDEX, as worker:1", text);
-    t->type = arena_printf(r->arena, "%.*s", (int)(colon - text), text);
-    t->index = atoi(colon + 1);
+                          "%s %s: a task is TYPE:INDEX, as worker:1", option,
+                          text);
+    *type = arena_printf(a, "%.*s", (int)(colon - text), text);
+    *index = atoi(colon + 1);
     return OK;
 }
 
-static Status
-read_tasks(Resolver *r, const char **from, RtTasks **out)
+Status
+rt_find_tasks(Arena *a, RtEnvironment env, const RtResolveOptions *options,
+              const char **from, RtTasks **out)
 {
-    const char *file = r->options->cluster_file;
-    const char *text = get(r, "TF_CONFIG");
+    const char *file = options->cluster_file;
+    const char *text = rt_variable(env, "TF_CONFIG");
     size_t len = text ? strlen(text) : 0;
     char *bytes;
     *from = "TF_CONFIG";
     if (file) {
-        TRY(file_read_limited(r->arena, file, LIMIT_record, &bytes, &len));
+        TRY(file_read_limited(a, file, LIMIT_record, &bytes, &len));
         text = bytes;
         *from = file;
     }
     if (!text)
         return OK;
-    *out = NEW(r->arena, RtTasks);
+    RtTasks *t = *out = NEW(a, RtTasks);
     if (file && rt_is_pods(text, len)) /* a pod's host name is the pod's */
-        TRY(rt_pods_tasks(r->arena, file, text, len, PODS_PORT,
-                          get(r, "HOSTNAME"), *out));
+        TRY(rt_pods_tasks(a, file, text, len, PODS_PORT,
+                          rt_variable(env, "HOSTNAME"), t));
     else
-        TRY(rt_tasks_parse(r->arena, *from, text, len, *out));
-    return read_task_option(r, *out);
+        TRY(rt_tasks_parse(a, *from, text, len, t));
+    return options->task
+               ? rt_read_task(a, "--task", options->task, &t->type, &t->index)
+               : OK;
+}
+
+Status
+rt_check_own_task(const char *from, const RtTasks *t)
+{
+    if (t->type && t->index >= 0)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "%s does not say which task this process is: \"task\": "
+                      "{\"type\": \"worker\", \"index\": 0}, or --task "
+                      "worker:0",
+                      from);
 }
 
 /* A role without replicas. */
@@ -223,14 +236,15 @@ refuse_role(const char *from, const RtTasks *t)
 }
 
 /* All of them have to be known, since each works with all others. */
-static Status
-check_complete(const char *from, const RtTaskJob *job)
+Status
+rt_check_complete(const char *from, const RtTaskJob *job)
 {
     for (int i = 0; job && i < job->tasks.len; i++)
         if (job->tasks.data[i].index != i)
             return status_new(STATUS_INPUT,
                               "%s has a %s %d and no %s %d: with "
-                              "multi_worker_mirrored every process names all",
+                              "multi_worker_mirrored every process names all, "
+                              "with parameter_server the chief does",
                               from, job->name, job->tasks.data[i].index,
                               job->name, i);
     if (job && strcmp(job->name, "chief") == 0 && job->tasks.len > 1)
@@ -246,16 +260,10 @@ claim_of_cluster(Resolver *r, RtLauncher launcher, const char *from,
     Claim c = {
         .launcher = launcher, .level = rows[launcher].level, .local_rank = -1};
     r->spec->tasks = t;
-    if (!t->type || t->index < 0)
-        return status_new(
-            STATUS_INPUT,
-            "%s does not say which task this process is: \"task\": "
-            "{\"type\": \"worker\", \"index\": 0}, or --task "
-            "worker:0",
-            from);
+    TRY(rt_check_own_task(from, t));
     TRY(refuse_role(from, t));
-    TRY(check_complete(from, rt_tasks_job(t, "chief")));
-    TRY(check_complete(from, rt_tasks_job(t, "worker")));
+    TRY(rt_check_complete(from, rt_tasks_job(t, "chief")));
+    TRY(rt_check_complete(from, rt_tasks_job(t, "worker")));
     TRY(status_note(rt_task_rank(t, t->type, t->index, &c.rank), "reading %s",
                     from));
     TRY(rt_worker_count(t, t->type, &c.size));
@@ -270,7 +278,7 @@ claim_of_tasks(Resolver *r)
 {
     RtTasks *t = NULL;
     const char *from;
-    TRY(read_tasks(r, &from, &t));
+    TRY(rt_find_tasks(r->arena, r->env, r->options, &from, &t));
     if (!t || t->jobs.len == 0)
         return OK;
     return claim_of_cluster(r, RT_LAUNCHER_tf_config, from, t);
@@ -426,8 +434,12 @@ static Status
 describe(Resolver *r, Claim *c)
 {
     RtClusterSpec *spec = r->spec;
-    RtAddressQuery q = {r->arena, r->env, r->options->join, spec,
-                        has_slurm(r, c)};
+    RtAddressQuery q = {.arena = r->arena,
+                        .env = r->env,
+                        .join = r->options->join,
+                        .what = "control server",
+                        .spec = spec,
+                        .has_slurm = has_slurm(r, c)};
     if (c->launcher == RT_LAUNCHER_slurm)
         TRY(rt_slurm_local_size(&q, &c->local_size, &c->local_size_from));
     spec->rank = c->rank;

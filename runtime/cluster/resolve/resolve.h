@@ -43,6 +43,11 @@ typedef struct RtResolveOptions {
     const char *cluster_file; /* --cluster, JSON as TF_CONFIG, or a list of
                                  pods; NULL */
     const char *task;         /* --task worker:1; NULL: as the file says */
+    /* Of a parameter-server job (role.h); NULL: not given. */
+    const char *serve;      /* --serve ps:1 */
+    const char *coordinate; /* --coordinate workers=3,ps=2 */
+    const char *tasks;      /* --tasks workers=3,ps=2 */
+    const char *listen;     /* --listen HOST:PORT */
 } RtResolveOptions;
 
 /* A fact and where it comes from, for people. */

@@ -14,4 +14,18 @@ const char *rt_variable(RtEnvironment env, const char *name);
 Status rt_read_json(const char *from, const char *json, size_t len,
                     json_t **out) MUST_USE;
 
+/* "worker:1"; option: what messages call it. */
+Status rt_read_task(Arena *a, const char *option, const char *text,
+                    const char **type, int *index) MUST_USE;
+
+/* The cluster of --cluster or TF_CONFIG, with --task, and which of them it is;
+ * *out stays where there is none. */
+Status rt_find_tasks(Arena *a, RtEnvironment env,
+                     const RtResolveOptions *options, const char **from,
+                     RtTasks **out) MUST_USE;
+/* That a cluster says which task this process is. */
+Status rt_check_own_task(const char *from, const RtTasks *t) MUST_USE;
+/* That no task of a job (or NULL) is missing. */
+Status rt_check_complete(const char *from, const RtTaskJob *job) MUST_USE;
+
 #endif

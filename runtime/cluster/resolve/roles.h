@@ -24,13 +24,15 @@ typedef struct RtTaskOptions {
     int index;               /* of a server or worker, from 0 */
     int num_servers;         /* the coordinator's: how many there are */
     int num_workers;         /* to begin with; more may come */
-    uint32_t incarnation;    /* of a worker: how often it was replaced */
+    uint32_t incarnation;    /* of a worker: larger than those that it
+                                replaces */
     const char *listen;      /* the coordinator's, a server's: "127.0.0.1:0",
                                 "*:17000"; NULL: "127.0.0.1:0" */
     const char *const *join; /* the coordinator's HOST:PORT, tried together */
     int num_join;
     int announce_fd;    /* the coordinator writes its port there, as
-                           text and a line's end, then closes; -1: no */
+                           text and a line's end, a worker "joined" when it
+                           has; then it is closed; -1: no */
     const uint8_t *key; /* RT_JOB_KEY bytes; NULL: loopback only */
     double silence;     /* seconds without a sign of life after which a
                            worker's closures go to others; 0: 2 */

@@ -41,6 +41,10 @@ const char *rt_host_port(Arena *a, const char *host, int port);
 /* Why a text is no HOST:PORT or [HOST]:PORT; NULL: it is one. */
 const char *rt_wrong_address(Arena *a, const char *text);
 
+/* The same of an address to listen at: its host may be "*", and its port, where
+ * any_port, 0. */
+const char *rt_wrong_listen(Arena *a, const char *text, bool any_port);
+
 /* Reads JSON of len bytes; `from` is what messages call it. */
 Status rt_tasks_parse(Arena *a, const char *from, const char *json, size_t len,
                       RtTasks *out) MUST_USE;

@@ -47,8 +47,8 @@ end_of_host(const char *text)
     return colon && colon > text ? colon : NULL;
 }
 
-const char *
-rt_wrong_address(Arena *a, const char *text)
+static const char *
+wrong_address(Arena *a, const char *text, int first_port)
 {
     const char *colon = end_of_host(text);
     if (!colon)
@@ -60,11 +60,24 @@ rt_wrong_address(Arena *a, const char *text)
                               "[::1]:2222",
                               text);
     size_t digits = strspn(colon + 1, "0123456789");
-    if (digits == 0 || digits > 5 || colon[1 + digits] || atoi(colon + 1) < 1 ||
-        atoi(colon + 1) > MOST_PORT)
-        return message_printf(a, "in \"%s\" the port is no number from 1 to %d",
-                              text, MOST_PORT);
+    if (digits == 0 || digits > 5 || colon[1 + digits] ||
+        atoi(colon + 1) < first_port || atoi(colon + 1) > MOST_PORT)
+        return message_printf(a,
+                              "in \"%s\" the port is no number from %d to %d",
+                              text, first_port, MOST_PORT);
     return NULL;
+}
+
+const char *
+rt_wrong_address(Arena *a, const char *text)
+{
+    return wrong_address(a, text, 1);
+}
+
+const char *
+rt_wrong_listen(Arena *a, const char *text, bool any_port)
+{
+    return wrong_address(a, text, any_port ? 0 : 1);
 }
 
 static Status

@@ -18,6 +18,8 @@
 #include "ir/base/io/options.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/start.h"
+#include "runtime/cluster/launch/tasks_launch.h"
+#include "runtime/cluster/resolve/role.h"
 #include "runtime/hal/bounded.h"
 #include "runtime/hal/system.h"
 #include "runtime/run/list.h"
@@ -55,6 +57,10 @@ enum {
     OPT_JOIN,
     OPT_CLUSTER,
     OPT_TASK,
+    OPT_SERVE,
+    OPT_COORDINATE,
+    OPT_TASKS,
+    OPT_LISTEN,
     OPT_KEY,
     OPT_LINK,
     OPT_MPI,
@@ -152,7 +158,9 @@ static const OptionRow rows[NUM_OPTS] = {
                        .letter = 'n',
                        .arg = "N",
                        .help = "run the plan in N processes of this machine, "
-                               "to the same bits (docs/cluster.md)"},
+                               "to the same bits; of strategy "
+                               "parameter_server, workers=3,ps=2 says how "
+                               "many of each (docs/cluster.md)"},
     [OPT_RESTARTS] = {.name = "restarts",
                       .arg = "N",
                       .help = "start a job of -n that fails again from its "
@@ -172,8 +180,8 @@ static const OptionRow rows[NUM_OPTS] = {
                   .help = "the number of the job's processes"},
     [OPT_JOIN] = {.name = "join",
                   .arg = "HOST:PORT",
-                  .help = "where rank 0 listens; several are separated by "
-                          "commas"},
+                  .help = "where rank 0, or the coordinator, listens; several "
+                          "are separated by commas"},
     [OPT_CLUSTER] = {.name = "cluster",
                      .arg = "FILE",
                      .help = "the job's tasks and addresses, as TF_CONFIG has "
@@ -181,6 +189,25 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_TASK] = {.name = "task",
                   .arg = "TYPE:INDEX",
                   .help = "which of them this process is"},
+    [OPT_SERVE] = {.name = "serve",
+                   .arg = "TYPE:INDEX",
+                   .help = "be this task of a job of strategy "
+                           "parameter_server, ps:0 or worker:0, whose "
+                           "coordinator is where --join says"},
+    [OPT_COORDINATE] = {.name = "coordinate",
+                        .arg = "TASKS",
+                        .help = "be the coordinator of these tasks, "
+                                "workers=3,ps=2, which join it where --listen "
+                                "says"},
+    [OPT_TASKS] = {.name = "tasks",
+                   .arg = "TASKS",
+                   .help = "of these tasks, workers=3,ps=2, be the one that "
+                           "the rank says: the coordinator (0), then ps, then "
+                           "workers"},
+    [OPT_LISTEN] = {.name = "listen",
+                    .arg = "HOST:PORT",
+                    .help = "where a coordinator or a ps listens; * is every "
+                            "host of this machine, and 0 any port of a ps"},
     [OPT_KEY] = {.name = "key",
                  .arg = "FILE",
                  .help = "32 bytes that all processes of the job have and "
@@ -401,7 +428,11 @@ take_start(const Options *o, RtStartConfig *out)
                     .size = (int)size,
                     .join = options_value(o, OPT_JOIN, NULL),
                     .cluster_file = options_value(o, OPT_CLUSTER, NULL),
-                    .task = options_value(o, OPT_TASK, NULL)},
+                    .task = options_value(o, OPT_TASK, NULL),
+                    .serve = options_value(o, OPT_SERVE, NULL),
+                    .coordinate = options_value(o, OPT_COORDINATE, NULL),
+                    .tasks = options_value(o, OPT_TASKS, NULL),
+                    .listen = options_value(o, OPT_LISTEN, NULL)},
         .key_file = options_value(o, OPT_KEY, NULL),
         .mpi = options_value(o, OPT_MPI, NULL),
         .diagnose = options_value(o, OPT_DIAGNOSE, NULL),
@@ -409,12 +440,41 @@ take_start(const Options *o, RtStartConfig *out)
     return options_float(o, OPT_SILENCE, 0.5, 1e6, &out->silence);
 }
 
+static const IrStrategyInfo *
+strategy_of(const Plan *plan)
+{
+    return &ir_strategy_info[plan->module->strategy];
+}
+
+/* Options of a parameter-server job are for its plans only. */
 static Status
-print_resolved(Arena *a, const Options *o)
+check_role(const RtResolveOptions *options, const Plan *plan)
+{
+    const char *option;
+    if (!rt_options_have_role(options, &option) || strategy_of(plan)->servers)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "%s is for plans of strategy parameter_server, and this "
+                      "one's is %s",
+                      option, strategy_of(plan)->name);
+}
+
+/* Without a plan, the options say which kind of job it is. */
+static Status
+print_resolved(Arena *a, const Options *o, Plan **plan)
 {
     RtStartConfig start;
     RtClusterSpec spec;
+    const char *option;
     TRY(take_start(o, &start));
+    bool has_role = rt_options_have_role(&start.resolve, &option);
+    if (options_operand(o)) {
+        TRY(plan_read(a, options_operand(o), plan));
+        TRY(check_role(&start.resolve, *plan));
+        has_role = strategy_of(*plan)->servers;
+    }
+    if (has_role)
+        return rt_print_task(a, &start, stdout);
     TRY(rt_resolve(a, rt_environment(), &start.resolve, &spec));
     rt_resolve_print(&spec, stdout);
     return OK;
@@ -455,6 +515,24 @@ take_restarts(const Options *o, RtRestartPolicy *out)
     return OK;
 }
 
+/* Tasks are for another strategy. */
+static Status
+check_processes(Arena *a, const Options *o, const Plan *plan)
+{
+    const char *text = options_value(o, OPT_PROCESSES, "");
+    RtTaskCounts counts;
+    Status st = rt_task_counts_parse(a, "-n", text, &counts);
+    bool is_tasks = !st;
+    status_free(st);
+    if (!is_tasks)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "-n %s is for plans of strategy parameter_server, and "
+                      "this one's is %s: -n %d",
+                      text, strategy_of(plan)->name,
+                      plan->module->num_replicas);
+}
+
 /* The parent of a job's processes: what it runs is checked before, so that it
  * is refused once. */
 static Status
@@ -469,6 +547,7 @@ launch(Arena *a, const Options *o, const Plan *plan,
                              .checkpoint =
                                  options_value(o, OPT_CHECKPOINT, NULL)};
     int64_t size = 1;
+    TRY(check_processes(a, o, plan));
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &config.timeout));
@@ -480,6 +559,55 @@ launch(Arena *a, const Options *o, const Plan *plan,
         return status_new(STATUS_USAGE,
                           "--min-processes is at most the %d of -n", (int)size);
     Status st = rt_launch(&config, &job_end.exit_status);
+    job_end.is_set = job_end.is_silent = !st;
+    return st;
+}
+
+static Status
+take_counts(Arena *a, const Options *o, RtTaskCounts *out)
+{
+    const char *text = options_value(o, OPT_PROCESSES, "");
+    int num = rt_is_number(text) ? atoi(text) : 0;
+    if (rt_is_number(text))
+        return status_new(STATUS_USAGE,
+                          "-n %s: a plan of strategy parameter_server has a "
+                          "coordinator, servers and workers, so "
+                          "-n workers=%d,ps=1 says how many of each",
+                          text, num > 2 ? num - 2 : 1);
+    return rt_task_counts_parse(a, "-n", text, out);
+}
+
+/* What says who one process is, and not who all are. */
+static Status
+refuse_with_tasks(const Options *o)
+{
+    static const int alone[] = {OPT_RANK,  OPT_SIZE,       OPT_JOIN,
+                                OPT_TASK,  OPT_CLUSTER,    OPT_SERVE,
+                                OPT_TASKS, OPT_COORDINATE, OPT_LISTEN};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (options_given(o, alone[i]))
+            return status_new(STATUS_USAGE,
+                              "--%s is for a task that is started alone, and "
+                              "-n starts all of them",
+                              rows[alone[i]].name);
+    if (options_given(o, OPT_RESTARTS))
+        return status_new(STATUS_USAGE,
+                          "--restarts is for jobs of equal processes: of "
+                          "strategy parameter_server a worker is always "
+                          "started again, and what else fails ends the job");
+    return OK;
+}
+
+/* The same of a parameter-server job. */
+static Status
+launch_tasks(Arena *a, const Options *o, int argc, char **argv)
+{
+    RtTasksLaunchConfig config = {
+        .argc = argc, .argv = argv, .quiet = options_given(o, OPT_QUIET)};
+    TRY(take_counts(a, o, &config.counts));
+    TRY(refuse_with_tasks(o));
+    TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &config.timeout));
+    Status st = rt_launch_tasks(&config, &job_end.exit_status);
     job_end.is_set = job_end.is_silent = !st;
     return st;
 }
@@ -498,7 +626,11 @@ run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
     RtStartConfig start;
     take_link(o, options);
     TRY(take_start(o, &start));
-    TRY(rt_find_job(a, &start, &options->job));
+    TRY(check_role(&start.resolve, plan));
+    if (strategy_of(plan)->servers)
+        TRY(rt_find_task(a, &start, &options->task));
+    else
+        TRY(rt_find_job(a, &start, &options->job));
     options->end = &job_end;
     catch_interrupts();
     return rt_run(plan, options);
@@ -534,7 +666,7 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     if (options_given(o, OPT_LIST))
         return print_devices(a);
     if (options_given(o, OPT_RESOLVE))
-        return print_resolved(a, o);
+        return print_resolved(a, o, plan);
     TRY(take_options(a, o, &options));
     TRY(plan_read(a, options_operand(o), plan));
     if (options_given(o, OPT_INFO))
@@ -542,7 +674,9 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     RtRestartPolicy policy;
     TRY(take_restarts(o, &policy));
     if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
-        return launch(a, o, *plan, &policy, argc, argv);
+        return strategy_of(*plan)->servers
+                   ? launch_tasks(a, o, argc, argv)
+                   : launch(a, o, *plan, &policy, argc, argv);
     return run_in_job(a, o, *plan, &options);
 }
 

@@ -332,6 +332,26 @@ static const struct {
      "--min-processes needs --restarts N", 2},
     {"tfd-run ok.tfp -n 1 --min-processes 2 --restarts 1 --checkpoint d",
      "--min-processes is at most the 1 of -n", 2},
+    {"tfd-run ok.tfp -n workers=2,ps=1",
+     "-n workers=2,ps=1 is for plans of strategy parameter_server, and this "
+     "one's is default: -n 1",
+     2},
+    {"tfd-run ok.tfp --tasks workers=2,ps=1",
+     "--tasks is for plans of strategy parameter_server, and this one's is "
+     "default",
+     2},
+    {"tfd-run ok.tfp --resolve --serve ps:0",
+     "--serve is for plans of strategy parameter_server", 2},
+    {"tfdc ok.tfd --strategy parameter_server -o ps.tfp && "
+     "tfd-run ps.tfp -n 5",
+     "-n 5: a plan of strategy parameter_server has a coordinator, servers and "
+     "workers, so -n workers=3,ps=1 says how many of each",
+     2},
+    {"tfd-run ps.tfp -n workers=2,ps=1 --join h:1",
+     "--join is for a task that is started alone, and -n starts all of them",
+     2},
+    {"tfd-run ps.tfp -n workers=2,ps=1 --checkpoint d --restarts 3",
+     "--restarts is for jobs of equal processes", 2},
     {"tfd-run ok.tfp --every 3", "--every needs --checkpoint DIR", 2},
     {"tfd-run ok.tfp --checkpoint d",
      "--checkpoint: main has no loop over a dataset, and checkpoints are made "

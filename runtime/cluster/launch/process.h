@@ -18,6 +18,8 @@
 #define RT_KEY_VARIABLE "TFD_KEY_FD"           /* the key's pipe */
 #define RT_ANNOUNCE_VARIABLE "TFD_ANNOUNCE_FD" /* the announcements' pipe */
 
+#define RT_INCARNATION_VARIABLE "TFD_INCARNATION" /* of a worker */
+
 typedef struct RtProcess {
     pid_t pid;     /* 0: not started, or reaped */
     int pidfd;     /* -1: none */

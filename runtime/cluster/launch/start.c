@@ -8,12 +8,17 @@
 #include "runtime/cluster/launch/start.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
+#include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/mpi/rendezvous.h"
+#include "runtime/cluster/resolve/addresses.h"
+#include "runtime/cluster/resolve/role.h"
 
 /* ---- the key ------------------------------------------------------------ */
 
@@ -62,14 +67,14 @@ read_key_pipe(const char *number, uint8_t key[RT_JOB_KEY])
     int fd = atoi(number);
     Status st = read_all(fd, key, "the pipe of TFD_KEY_FD");
     close(fd);
-    unsetenv("TFD_KEY_FD");
+    unsetenv(RT_KEY_VARIABLE);
     return st;
 }
 
 static Status
 read_key(Arena *a, const char *path, const uint8_t **out)
 {
-    const char *number = getenv("TFD_KEY_FD");
+    const char *number = getenv(RT_KEY_VARIABLE);
     *out = NULL;
     if (!path && !number)
         return OK;
@@ -80,16 +85,6 @@ read_key(Arena *a, const char *path, const uint8_t **out)
 }
 
 /* ---- the control server's place ------------------------------------------ */
-
-/* Rank 0 listens on the port of its address: on all interfaces with a key, for
- * the others' address of it may be another one than its own. */
-static const char *
-choose_listen(Arena *a, const RtClusterSpec *spec, bool has_key)
-{
-    const char *colon = strrchr(spec->addresses[0], ':');
-    return has_key ? arena_printf(a, "*%s", colon)
-                   : arena_printf(a, "127.0.0.1%s", colon);
-}
 
 /* A job of one is a process alone, unless a parent waits for it to join. */
 static Status
@@ -112,7 +107,7 @@ rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
     RtJobOptions *job = NEW(a, RtJobOptions);
     *out = NULL;
     TRY(rt_resolve(a, rt_environment(), &config->resolve, spec));
-    bool launched = getenv("TFD_KEY_FD") != NULL;
+    bool launched = getenv(RT_KEY_VARIABLE) != NULL;
     if (spec->launcher == RT_LAUNCHER_alone || (spec->size == 1 && !launched))
         return OK;
     *job = (RtJobOptions){.rank = spec->rank,
@@ -130,7 +125,68 @@ rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
     if (spec->over_mpi && !launched)
         job->rendezvous = rt_mpi_rendezvous(a, job, config->mpi);
     else if (spec->rank == 0 && !launched)
-        job->listen = choose_listen(a, spec, job->key != NULL);
+        job->listen =
+            rt_listen_address(a, spec->addresses[0], job->key != NULL);
     *out = job;
+    return OK;
+}
+
+/* ---- tasks of a parameter-server job ------------------------------------- */
+
+static bool
+has_key(const RtStartConfig *config)
+{
+    return config->key_file || getenv(RT_KEY_VARIABLE);
+}
+
+/* What a parent says of a worker that it has started again; of others, whoever
+ * started it again did so later, and the second is a larger number. */
+static uint32_t
+find_incarnation(void)
+{
+    const char *number = getenv(RT_INCARNATION_VARIABLE);
+    return (uint32_t)(number ? strtoul(number, NULL, 10)
+                             : (unsigned long)time(NULL));
+}
+
+/* The launcher's pipe, which processes that this one starts do not get. */
+static int
+find_announce(void)
+{
+    const char *number = getenv(RT_ANNOUNCE_VARIABLE);
+    int fd = number ? atoi(number) : -1;
+    if (fd >= 0)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    unsetenv(RT_ANNOUNCE_VARIABLE);
+    return fd;
+}
+
+Status
+rt_find_task(Arena *a, const RtStartConfig *config, const RtTaskOptions **out)
+{
+    RtTaskOptions *task = NEW(a, RtTaskOptions);
+    RtClusterSpec spec;
+    *out = NULL;
+    TRY(rt_resolve_role(a, rt_environment(), &config->resolve, has_key(config),
+                        task, &spec));
+    if (task->role == RT_ROLE_alone)
+        return OK;
+    if (task->role == RT_ROLE_worker)
+        task->incarnation = find_incarnation();
+    task->announce_fd = find_announce();
+    task->silence = config->silence;
+    TRY(read_key(a, config->key_file, &task->key));
+    *out = task;
+    return OK;
+}
+
+Status
+rt_print_task(Arena *a, const RtStartConfig *config, FILE *to)
+{
+    RtTaskOptions task;
+    RtClusterSpec spec;
+    TRY(rt_resolve_role(a, rt_environment(), &config->resolve, has_key(config),
+                        &task, &spec));
+    rt_resolve_print(&spec, to);
     return OK;
 }

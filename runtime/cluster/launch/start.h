@@ -6,6 +6,7 @@
 
 #include "runtime/cluster/control/job.h"
 #include "runtime/cluster/resolve/resolve.h"
+#include "runtime/cluster/resolve/roles.h"
 
 typedef struct RtStartConfig {
     RtResolveOptions resolve;
@@ -19,5 +20,12 @@ typedef struct RtStartConfig {
 /* *out is NULL where this process is alone, else in a. */
 Status rt_find_job(Arena *a, const RtStartConfig *config,
                    const RtJobOptions **out) MUST_USE;
+
+/* The same of a parameter-server job: *out is NULL where this process is
+ * coordinator, server and worker at once. */
+Status rt_find_task(Arena *a, const RtStartConfig *config,
+                    const RtTaskOptions **out) MUST_USE;
+/* Prints which task it is, and why. */
+Status rt_print_task(Arena *a, const RtStartConfig *config, FILE *to) MUST_USE;
 
 #endif

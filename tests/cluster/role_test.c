@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "ir/base/str.h"
+#include "runtime/cluster/launch/own_host.h"
 #include "runtime/cluster/resolve/role.h"
 #include "runtime/cluster/resolve/task_counts.h"
 #include "tests/unit/arena.h"
@@ -399,6 +400,27 @@ options_speak_of_tasks(void **state)
     assert_string_equal(option, "--coordinate");
 }
 
+/* ---- where others reach it ----------------------------------------------- */
+
+static void
+routing_knows_the_own_address(void **state)
+{
+    static const char *const ways[] = {"no.such.name.invalid:1",
+                                       "127.0.0.1:17000"};
+    static const char *const six[] = {"[::1]:17000"};
+    const char *host;
+    (void)state;
+    assert_null(rt_own_host(arena, ways, 2, &host));
+    assert_string_equal(host, "127.0.0.1");
+    Status st = rt_own_host(arena, six, 1, &host);
+    if (!st) /* a machine may have no IPv6 */
+        assert_string_equal(host, "[::1]");
+    status_free(st);
+    assert_status_says(rt_own_host(arena, ways, 1, &host), STATUS_MACHINE,
+                       "this machine has no way to the coordinator at "
+                       "no.such.name.invalid:1");
+}
+
 int
 main(void)
 {
@@ -409,6 +431,7 @@ main(void)
         cmocka_unit_test(it_says_where_from),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(options_speak_of_tasks),
+        cmocka_unit_test(routing_knows_the_own_address),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

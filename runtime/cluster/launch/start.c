@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
+#include "runtime/cluster/launch/own_host.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/mpi/rendezvous.h"
 #include "runtime/cluster/resolve/addresses.h"
@@ -161,6 +162,19 @@ find_announce(void)
     return fd;
 }
 
+/* A server that listens on all interfaces tells the address of one of them, so
+ * it listens there. */
+static Status
+find_interface(Arena *a, RtTaskOptions *task)
+{
+    const char *host;
+    if (task->role != RT_ROLE_ps || strncmp(task->listen, "*:", 2) != 0)
+        return OK;
+    TRY(rt_own_host(a, task->join, task->num_join, &host));
+    task->listen = arena_printf(a, "%s%s", host, task->listen + 1);
+    return OK;
+}
+
 Status
 rt_find_task(Arena *a, const RtStartConfig *config, const RtTaskOptions **out)
 {
@@ -171,6 +185,7 @@ rt_find_task(Arena *a, const RtStartConfig *config, const RtTaskOptions **out)
                         task, &spec));
     if (task->role == RT_ROLE_alone)
         return OK;
+    TRY(find_interface(a, task));
     if (task->role == RT_ROLE_worker)
         task->incarnation = find_incarnation();
     task->announce_fd = find_announce();

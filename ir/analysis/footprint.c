@@ -518,6 +518,7 @@ ir_launch_stage_operands(const IrLaunchFootprint *r, int64_t *offsets)
     const IrOp *op = r->launch;
     int64_t end = larger(r->rows_end, larger(program_end(op, A_program),
                                              program_end(op, A_full)));
+    end = larger(end, program_end(op, A_worker));
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *v = op->operands[i];
         int64_t bytes;

@@ -381,11 +381,14 @@ check_launch(Verify *v, const IrOp *op)
     return wrong;
 }
 
-/* A worker has one value for its replicas; a server has none of them. */
+/* Whether op names an update that takes its operands.  A worker has one value
+ * for its replicas, of which a server has none; what a write combines becomes
+ * one. */
 static const char *
-check_push(Verify *v, const IrOp *op)
+check_pushed(Verify *v, const IrOp *op)
 {
     const IrFunc *update = ir_func_find(v->module, ir_text(op, A_update));
+    bool combines = op->kind == OP_write;
     if (!op->block->func->worker_of)
         return MESSAGE("programs for workers push, and no others");
     if (!update || update->kind != FUNC_PROGRAM || update->worker_of ||
@@ -396,12 +399,25 @@ check_push(Verify *v, const IrOp *op)
         return MESSAGE("the update has other parameters, or results");
     for (int i = 0; i < args->len; i++) {
         const IrType *t = &args->data[i]->type;
-        if (!passes_as(v->module, &op->operands[i]->type, t, false))
+        const IrType *given = &op->operands[i]->type;
+        if (combines ? !alike(given, t)
+                     : !passes_as(v->module, given, t, false))
             return MESSAGE("what is pushed is not what the update takes");
         if (at_devices(t->locality) != LOCAL_MIRRORED)
             return MESSAGE("servers take what is equal on all replicas");
     }
     return NULL;
+}
+
+static const char *
+check_write(Verify *v, const IrOp *op)
+{
+    if (!ir_has(op, A_update))
+        return NULL;
+    if (v->module->phase != PHASE_IR || ir_context(op->block) != CX_REPLICA)
+        return MESSAGE("only a write that combines the replicas' values is "
+                       "pushed with it");
+    return check_pushed(v, op);
 }
 
 /* ---- other names and texts --------------------------------------------- */
@@ -552,7 +568,8 @@ static const struct {
     {OP_grad, check_grad},
     {OP_custom_gradient, check_custom_gradient},
     {OP_launch, check_launch},
-    {OP_push, check_push},
+    {OP_push, check_pushed},
+    {OP_write, check_write},
     {OP_iter_next, check_iter_next},
     {OP_iter_open, check_iter_use},
     {OP_iter_has_next, check_iter_use},

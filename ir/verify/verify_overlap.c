@@ -324,6 +324,7 @@ walk_launch(Overlap *o, const IrOp *op)
     require_operands(o, op);
     walk_program_places(o, op, program_places(o, ir_text(op, A_program)));
     walk_program_places(o, op, program_places(o, ir_text(op, A_full)));
+    walk_program_places(o, op, program_places(o, ir_text(op, A_worker)));
     make_results(o, op);
 }
 
@@ -434,6 +435,7 @@ clobber_written(IrOp *op, void *data)
     if (op->kind == OP_launch) {
         clobber_program(o, program_places(o, ir_text(op, A_program)));
         clobber_program(o, program_places(o, ir_text(op, A_full)));
+        clobber_program(o, program_places(o, ir_text(op, A_worker)));
     }
     if (op->kind == OP_write)
         clobber_values(o, &o->slots[var_slot(o, op)].extent);

@@ -12,6 +12,8 @@
  *   reduce, reduce_to                              all_reduce
  *   gather                                         all_gather
  *
+ * In a program for workers the value of an aggregated write is also pushed.
+ *
  * MEAN is SUM and one division, here and nowhere else.  With one replica every
  * reduction is its operand, and a collective is made only where its result has
  * the length of the whole batch.
@@ -328,6 +330,18 @@ end_write(Communicate *c, IrBlock *b)
     c->b = b;
 }
 
+/* What servers have to know of a write that a worker combines. */
+static bool
+push_combined(Communicate *c, const IrOp *op, IrValue *value)
+{
+    if (!ir_has(op, A_update))
+        return false;
+    IrOp *push = ir_build_op(c->b, OP_push, 1, &value, c->loc);
+    ir_set_text(push, A_update, ir_text(op, A_update));
+    ir_build_infer(push);
+    return true;
+}
+
 /* Every write is local and mode=set afterwards. */
 static void
 lower_write(Communicate *c, IrOp *op, IrContext context)
@@ -337,9 +351,10 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
     const IrVar *v = ir_var_find(c->m, name);
     IrValue *x = op->operands[0];
     IrValue *share = value_for_copy(c, v, x, context, mode);
+    bool pushes = push_combined(c, op, share);
     IrBlock *b = begin_write(c, v, context);
     IrValue *value = apply_mode(c, name, mode, share);
-    if (value == x && b == c->b)
+    if (value == x && b == c->b && !pushes)
         return;
     ir_build_write(c->b, name, UPDATE_set, value, c->loc);
     end_write(c, b);

@@ -426,6 +426,8 @@ insert_launch(Outline *o, IrOp *before, const IrReason *why)
     IrOp *launch =
         ir_build_op(b, OP_launch, o->operands.len, o->operands.data, why->loc);
     ir_set_text(launch, A_program, o->program->name);
+    if (o->group->ops.data[0]->kind == OP_schedule)
+        ir_set_int(launch, A_scheduled, true);
     IrType *types = NEW_ARRAY(o->r->cx->arena, IrType, (size_t)o->results.len);
     for (int i = 0; i < o->results.len; i++)
         types[i] = handle_type(o->results.data[i]);

@@ -159,7 +159,8 @@ allocate_vars(IrModule *m)
 static int64_t
 find_base(const IrLaunchFootprints *rooms, const IrFunc *fn, int64_t vars_end)
 {
-    const char *name = fn->variant_of ? fn->variant_of : fn->name;
+    const char *of = fn->variant_of ? fn->variant_of : fn->worker_of;
+    const char *name = of ? of : fn->name;
     int64_t base = vars_end;
     for (int i = 0; i < rooms->len; i++) {
         const IrLaunchFootprint *r = &rooms->data[i];

@@ -47,8 +47,8 @@ add_program(Device *d, IrFunc *fn, int64_t past)
     IrLiveRanges stays = ir_live_ranges(&d->lifetimes, fn, SPACE_ARENA, past);
     ProgramMemory p = {fn, ir_align_to_line(fn->arena_bytes),
                        ir_peak_live_bytes(d->arena, &stays, NULL), 0};
-    ProgramMemory *of =
-        fn->variant_of ? find_program(d->memory, fn->variant_of) : NULL;
+    const char *name = fn->variant_of ? fn->variant_of : fn->worker_of;
+    ProgramMemory *of = name ? find_program(d->memory, name) : NULL;
     if (of) {
         of->arena = larger(of->arena, p.arena);
         of->live = larger(of->live, p.live);

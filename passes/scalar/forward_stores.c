@@ -5,6 +5,10 @@
  * that was written: in a device program every read and write is of the
  * replica's own copy.  So the operations before a write and those after a read
  * of the same variable can be one kernel.
+ *
+ * A worker's program has pushed what it writes to the servers, and its own
+ * copies are made anew for the next program: writes that nothing in it reads go
+ * away, and with them the arithmetic of updates.
  */
 #include <assert.h>
 #include "ir/ir.h"
@@ -38,6 +42,43 @@ forward_block(PassCx *cx, IrBlock *b)
     }
 }
 
+/* ---- what nothing reads -------------------------------------------------- */
+
+typedef struct DeadStores {
+    Map *read; /* names of variables that may be read later */
+} DeadStores;
+
+static void
+note_read(IrOp *op, void *data)
+{
+    const DeadStores *d = data;
+    if (op->kind == OP_read)
+        map_set(d->read, ir_text(op, A_var), op);
+}
+
+static bool
+is_dead(const DeadStores *d, const IrOp *op)
+{
+    return op->kind == OP_write && !map_get(d->read, ir_text(op, A_var));
+}
+
+/* From the last operation to the first.  In a loop all that it reads may follow
+ * a write. */
+static void
+remove_dead_stores(DeadStores *d, IrBlock *b)
+{
+    for (IrOp *op = b->last, *prev; op; op = prev) {
+        prev = op->prev;
+        if (op->kind == OP_for || op->kind == OP_while)
+            ir_walk_op(op, note_read, d);
+        for (int i = op->num_regions - 1; i >= 0; i--)
+            remove_dead_stores(d, op->regions[i]);
+        note_read(op, d);
+        if (is_dead(d, op))
+            ir_remove(op);
+    }
+}
+
 bool
 pass_forward_stores(PassCx *cx)
 {
@@ -47,6 +88,8 @@ pass_forward_stores(PassCx *cx)
             continue;
         forward_block(cx, fn->body);
         ir_apply_forwards(fn);
+        if (fn->worker_of)
+            remove_dead_stores(&(DeadStores){map_new(cx->arena)}, fn->body);
     }
     pass_infer_localities(cx->m);
     return true;

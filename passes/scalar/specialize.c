@@ -154,8 +154,8 @@ pass_specialize(PassCx *cx)
 {
     assert(pass_stage(cx->m) == STAGE_replicated);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
-        if (fn->kind != FUNC_PROGRAM || fn->variant_of || has_variant(fn) ||
-            !hangs_on_batch(fn) || gathers_unevenly(fn))
+        if (fn->kind != FUNC_PROGRAM || fn->variant_of || fn->worker_of ||
+            has_variant(fn) || !hangs_on_batch(fn) || gathers_unevenly(fn))
             continue;
         name_in_launches(cx->m, fn, full_variant(cx, fn));
     }

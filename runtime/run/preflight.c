@@ -250,7 +250,7 @@ add_algorithms(RtRun *run, Str *s)
     for (int i = 0; i < run->plan->num_programs; i++) {
         const IrFunc *ir = run->plan->programs[i];
         RtFunction *fn;
-        if (ir->variant_of)
+        if (ir->variant_of || ir->worker_of)
             continue;
         TRY(rt_load_function(run, ir->name, FUNC_PROGRAM, &fn));
         for (int k = 0; k < fn->starts.len && num < MOST; k++) {

@@ -109,6 +109,25 @@ static const Mistake mistakes[] = {
      "program.tfd:5:38: error: the loss depends on l, which the loop around "
      "this grad carries from one iteration to the next\n",
      false},
+    {"strategy parameter_server\n"
+     "var v: f32 = 0.0\n"
+     "fn own() = f32(replica_id)\n"
+     "fn lower() {\n"
+     "  let x = run own()\n"
+     "  update v {\n"
+     "    assert(x >= 0.0, \"{x} is below\")\n"
+     "    v -= 1.0\n"
+     "  }\n"
+     "}\n"
+     "main { schedule lower() }\n",
+     "program.tfd:6:3: error: servers make this update of \"v\", and it takes "
+     "a "
+     "value that each replica has of its own\n"
+     "    6 |   update v {\n"
+     "      |   ^~~~~~~~~~\n"
+     "program.tfd:6:3: note: combine them before it: reduce_to(sum, ..., v)\n"
+     "program.tfd:11:8: note: lower is scheduled from here\n",
+     false},
     /* in the test of a while, which yields another number of values */
     {"var w: f32 = 1.0\n"
      "fn step() {\n"

@@ -240,8 +240,7 @@ check_main(Arena *a, OpSample *s)
     bool found = has_kind(s->m, s->of.kind);
     for (int level = 0; level <= 2; level += 2) {
         CheckOptions options = {.level = level};
-        const char *wrong =
-            s->m->phase == PHASE_IR ? check_pipeline(a, s->m, &options) : NULL;
+        const char *wrong = check_pipeline(a, s->m, &options);
         if (wrong)
             fail_msg("%s: %s", case_text(a, &s->of), wrong);
         found |= has_kind(place(a, s->m, &options), s->of.kind);

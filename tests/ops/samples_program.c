@@ -305,7 +305,7 @@ build_report(Sampler *s)
 static const char main_text[] =
     "tfd-ir 1 phase ir\n"
     "source 0 \"main.tfd\"\n"
-    "strategy mirrored devices \"cpu:0-%d\" replicas %d\n"
+    "strategy parameter_server devices \"cpu:0-%d\" replicas %d\n"
     "%s"
     "var @v: %s mirrored sync(on_write) aggregate(none)\n"
     "dataset @d at 1:1+1 {\n"
@@ -337,6 +337,7 @@ static const char main_text[] =
     "  }\n"
     "  %%w: %s = schedule {\n"
     "    %%w.1: %s = read {var=@v}\n"
+    "    write %%w.1 {var=@v mode=set}\n"
     "    yield %%w.1\n"
     "  }\n"
     "  join\n"
@@ -389,48 +390,6 @@ build_main(Sampler *s)
                         own_type, type_text(s, DT_bool, own), own_type,
                         type_text(s, t, all), var, var, var));
     s->refused = s->out->of.gradient;
-}
-
-/* A closure that adds to a variable: its program, and what a worker executes
- * in its place. */
-static const char push_text[] =
-    "tfd-ir 1 phase replicated\n"
-    "source 0 \"main.tfd\"\n"
-    "strategy parameter_server devices \"cpu:0-%d\" replicas %d\n"
-    "var @w: %s mirrored sync(on_write) aggregate(none)\n"
-    "func @main() main at 1:1+1 {\n"
-    "  launch {program=@p scheduled=true worker=@p.worker}\n"
-    "  %%w: %s = fetch_var {var=@w}\n"
-    "  print %%w {format=\"{}\"}\n"
-    "  return\n"
-    "}\n"
-    "func @p() program at 1:1+1 {\n"
-    "  %%x: %s mirrored = iota {dims=[%d] dtype=%s axis=0}\n"
-    "  write %%x {var=@w mode=set}\n"
-    "  return\n"
-    "}\n"
-    "func @p.worker() program worker @p at 1:1+1 {\n"
-    "  %%x: %s mirrored = iota {dims=[%d] dtype=%s axis=0}\n"
-    "  push %%x {update=@update}\n"
-    "  return\n"
-    "}\n"
-    "func @update(%%x: %s mirrored) program at 1:1+1 {\n"
-    "  write %%x {var=@w mode=set}\n"
-    "  return\n"
-    "}\n";
-
-void
-build_push(Sampler *s)
-{
-    DType t = dtype_of(s);
-    const char *name = dtype_info[t].name;
-    int n = s->out->of.size > 0 ? (int)s->out->of.size : 1;
-    int replicas = s->out->of.num_replicas;
-    const char *type = type_text(s, t, number_text(s, n));
-    sampler_read_main(s, arena_printf(s->m->arena, push_text, replicas - 1,
-                                      replicas, type, type, type, n, name, type,
-                                      n, name, type));
-    s->refused = s->out->of.gradient || t == DT_bool;
 }
 
 /* A variable is saved, changed, and restored. */

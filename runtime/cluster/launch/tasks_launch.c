@@ -225,10 +225,12 @@ server_ended(Launch *l, const Task *t, const RtProcessEnd *end)
     fail(l, status_of(end));
 }
 
+/* Who is killed did nothing wrong: it was somebody else, or memory was short. */
 static bool
 ends_early(Launch *l, Task *t, const RtProcessEnd *end)
 {
-    bool is_early = !t->joined && rt_seconds() - t->started < early;
+    bool is_early = !t->joined && rt_seconds() - t->started < early &&
+                    !(end->killed && end->number == SIGKILL);
     t->early_deaths = is_early ? t->early_deaths + 1 : 0;
     if (t->early_deaths < EARLY_DEATHS)
         return false;

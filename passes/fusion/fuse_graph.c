@@ -33,8 +33,12 @@ add_edge(Fuse *f, IrOp *before, IrOp *after)
     add_once(f->arena, &pass_fuse_node(f, after)->needs, before);
 }
 
+/* Of the arguments of a block that operations use: by which ones, in order. */
+typedef IR_TABLE(IrOpList) ArgUsers;
+
 typedef struct Uses {
     Fuse *f;
+    ArgUsers *args;
     IrOp *user; /* in the block */
 } Uses;
 
@@ -44,6 +48,11 @@ note_uses(IrOp *op, void *data)
     Uses *u = data;
     for (int i = 0; i < op->num_operands; i++) {
         IrOp *def = op->operands[i]->def;
+        if (!def && op->operands[i]->block == u->user->block)
+            add_once(
+                u->f->arena,
+                IR_TABLE_SLOT(u->f->arena, *u->args, op->operands[i]->number),
+                u->user);
         if (!def || def->block != u->user->block)
             continue;
         FuseNode *n = pass_fuse_node(u->f, def);
@@ -54,21 +63,34 @@ note_uses(IrOp *op, void *data)
 }
 
 static void
-note_all_uses(Fuse *f, IrOp *user)
+note_all_uses(Fuse *f, ArgUsers *args, IrOp *user)
 {
-    Uses u = {f, user};
+    Uses u = {f, args, user};
     ir_walk_op(user, note_uses, &u);
+}
+
+/* The operations so far that use v, a value of their block. */
+static const IrOpList *
+users_of(const Fuse *f, const ArgUsers *args, const IrValue *v)
+{
+    static const IrOpList none = {0};
+    const IrOpList *of_arg = IR_TABLE_FIND(*args, v->number);
+    if (of_arg)
+        return of_arg;
+    return v->def && !pass_fuse_is_free(v->def)
+               ? &pass_fuse_node(f, v->def)->users
+               : &none;
 }
 
 /* What stands before a scatter stays before it, if it uses the value whose rows
  * are changed: else that could not be done in place. */
 static void
-note_last_use(Fuse *f, IrOp *scatter)
+note_last_use(Fuse *f, const ArgUsers *args, IrOp *scatter)
 {
-    const IrOp *def = scatter->operands[0]->def;
-    if (!def || def->block != scatter->block || pass_fuse_is_free(def))
+    const IrValue *x = scatter->operands[0];
+    if (ir_value_block(x) != scatter->block)
         return;
-    const IrOpList *users = &pass_fuse_node(f, def)->users;
+    const IrOpList *users = users_of(f, args, x);
     for (int i = 0; i < users->len; i++) {
         const IrOpList *later = &pass_fuse_node(f, users->data[i])->later;
         if (!later->len || VEC_LAST(*later) != scatter)
@@ -170,6 +192,7 @@ pass_fuse_graph_build(Fuse *f, IrBlock *b)
 {
     assert(b->last);
     Effects effects = {.f = f, .vars = map_new(f->arena)};
+    ArgUsers args = {0};
     pass_index_ops(b);
     f->reach = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
     f->back = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
@@ -178,9 +201,9 @@ pass_fuse_graph_build(Fuse *f, IrBlock *b)
     for (IrOp *op = b->first; op; op = op->next)
         make_node(f, op);
     for (IrOp *op = b->first; op; op = op->next) {
-        note_all_uses(f, op);
+        note_all_uses(f, &args, op);
         if (op->kind == OP_scatter)
-            note_last_use(f, op);
+            note_last_use(f, &args, op);
         note_all_effects(&effects, op);
     }
     if (f->fn->kind != FUNC_PROGRAM)

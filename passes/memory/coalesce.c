@@ -350,6 +350,46 @@ coalesce_writes(Coalescing *s, VarUses *u)
 /* ---- carried, returned and overwritten values
  * ---------------------------------------- */
 
+/* Whether `held`, a value that a loop carries, is dead when kernel makes its
+ * result r, or dies in the kernel. */
+static bool
+carried_is_dead_at(Coalescing *s, const IrValue *held, const IrValue *v)
+{
+    return is_dead_at(s, value_buffer(s, held),
+                      ir_lifetime_of(s->l, held)->last_use, v->def, v->index);
+}
+
+/* An operand of the kernel that makes v, which that kernel may overwrite, and
+ * which could be in the bytes of `held` itself; or NULL. */
+static const IrValue *
+find_overwritten(Coalescing *s, const IrValue *held, const IrValue *v)
+{
+    const IrOp *kernel = v->def;
+    for (int i = 0; i < kernel->num_operands; i++) {
+        const IrValue *x = kernel->operands[i];
+        if (is_free_to_move(s, x) && x->def->block == kernel->block &&
+            value_buffer(s, x)->bytes == value_buffer(s, held)->bytes &&
+            value_buffer(s, x)->end == ir_span_of(s->l, kernel)->begin &&
+            is_dead_at(s, value_buffer(s, x), value_buffer(s, x)->end, kernel,
+                       v->index) &&
+            carried_is_dead_at(s, held, x))
+            return x;
+    }
+    return NULL;
+}
+
+/* v is made in the bytes of `held`; and so is what it overwrites there, and
+ * what that overwrites. */
+static void
+coalesce_chain(Coalescing *s, const IrValue *held, const IrValue *v)
+{
+    while (v) {
+        const IrValue *before = find_overwritten(s, held, v);
+        merge_values(s, held, v);
+        v = before;
+    }
+}
+
 /* A value that a branch or loop yields is made in the bytes of the carried
  * value, if their old value is dead by then. */
 static void
@@ -363,11 +403,12 @@ coalesce_yield(Coalescing *s, const IrOp *yield)
         if (!is_free_to_move(s, v) || v->def->block != yield->block)
             continue;
         const IrValue *held = into[i];
-        if (is_loop &&
-            !is_dead_at(s, value_buffer(s, held),
-                        ir_lifetime_of(s->l, held)->last_use, v->def, v->index))
+        if ((is_loop && !carried_is_dead_at(s, held, v)) ||
+            value_buffer(s, held)->bytes != value_buffer(s, v)->bytes)
             continue;
-        if (value_buffer(s, held)->bytes == value_buffer(s, v)->bytes)
+        if (is_loop)
+            coalesce_chain(s, held, v);
+        else
             merge_values(s, held, v);
     }
 }

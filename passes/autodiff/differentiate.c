@@ -235,13 +235,44 @@ find_active_if(Wanted *w, IrOp *op)
     return any;
 }
 
-/* A loop that gradients go through is noted for unrolling: then all is
- * found anew. */
+static bool
+activate_from(Wanted *w, const IrValue *v, const IrValue *from)
+{
+    if (pass_grad_wanted(&w->g, v) || !pass_grad_wanted(&w->g, from))
+        return false;
+    activate(w, v);
+    return true;
+}
+
+/* What a loop carries is wanted if what it began as is, or what another step
+ * made. */
+static bool
+find_active_for(Wanted *w, IrOp *op)
+{
+    IrLoop loop = ir_loop(op);
+    bool any = false;
+    for (int i = 0; i < loop.num_carried; i++)
+        activate_from(w, loop.body_arg[i], loop.init[i]);
+    for (bool more = true; more;) {
+        more = false;
+        any |= find_active_in(w, loop.body, NULL);
+        for (int i = 0; i < loop.num_carried; i++)
+            more |= activate_from(w, loop.body_arg[i], loop.next[i]);
+    }
+    for (int i = 0; i < loop.num_carried; i++)
+        any |= activate_from(w, loop.result[i], loop.body_arg[i]);
+    return any;
+}
+
+/* A loop that gradients go through stays one, or is noted for unrolling: then
+ * all is found anew. */
 static bool
 find_active_loop(Wanted *w, IrOp *op)
 {
     if (!gives_needed(w, op))
         return false;
+    if (pass_grad_stays_loop(op))
+        return find_active_for(w, op);
     bool any = has_active_operand(w, op);
     for (int r = 0; r < op->num_regions; r++)
         any |= find_active_in(w, op->regions[r], NULL);
@@ -574,7 +605,7 @@ typedef VEC(IrOp *) OpList;
 
 typedef struct Found {
     Arena *arena;
-    OpList grads, guards;
+    OpList grads, guards, loops;
 } Found;
 
 static void
@@ -583,6 +614,25 @@ note_grad(IrOp *op, void *data)
     Found *f = data;
     if (op->kind == OP_grad)
         VEC_PUSH(f->arena, f->grads, op);
+}
+
+static void
+note_loop(IrOp *op, void *data)
+{
+    Found *f = data;
+    if (op->kind == OP_for)
+        VEC_PUSH(f->arena, f->loops, op);
+}
+
+/* Of all loops, inner ones first: what leaves them may go on. */
+static void
+hoist(PassCx *cx, IrFunc *fn)
+{
+    Found f = {.arena = cx->arena};
+    ir_walk(fn->body, note_loop, &f);
+    for (int i = f.loops.len - 1; i >= 0; i--)
+        pass_grad_hoist(cx, f.loops.data[i]);
+    ir_apply_forwards(fn);
 }
 
 static void
@@ -612,6 +662,7 @@ static void
 differentiate_func(PassCx *cx, IrFunc *fn)
 {
     Found f = {.arena = cx->arena};
+    hoist(cx, fn);
     ir_walk(fn->body, note_grad, &f);
     for (int i = 0; i < f.grads.len; i++) {
         expand(cx, f.grads.data[i]);

@@ -28,12 +28,15 @@ typedef struct Adjoint {
 
 typedef IR_TABLE(Adjoint) Adjoints;
 
+typedef struct LoopGrad LoopGrad;
+
 typedef struct Grad {
     PassCx *cx;
     Adjoints adjoints; /* of values that matter to this grad */
     const IrOp *grad;  /* that is being expanded */
     IrBlock *b;        /* where the reverse sweep is being built */
     Loc loc;           /* of the operation whose rule runs */
+    LoopGrad *loop;    /* whose body is being swept, or NULL */
 } Grad;
 
 /* The gradient that has arrived at op's first result. */
@@ -49,6 +52,17 @@ void pass_grad_add(Grad *g, IrValue *x, IrValue *dx);
  * numbers of, one after the other; all of them are there. */
 void pass_grad_add_rows(Grad *g, const IrValue *x, IrValue *rows,
                         IrValue *values, int axis);
+
+/* The gradient of `to`, one side of a product: that of the result, dy, times
+ * the other side, over its free axes; perm puts the axes in their places. */
+typedef struct GradProduct {
+    IrValue *to, *dy, *other;
+    int64_t contract_x[IR_MAX_RANK], contract_y[IR_MAX_RANK]; /* of dy, other */
+    int64_t batch_x[IR_MAX_RANK], batch_y[IR_MAX_RANK];
+    int num_contract, num_batch;
+    int64_t perm[IR_MAX_RANK];
+} GradProduct;
+void pass_grad_add_product(Grad *g, const GradProduct *p);
 
 /* An error at op; the notes are the repair (or NULL) and the calls that op is
  * inlined for. */
@@ -66,7 +80,8 @@ IrValue *pass_grad_constant(Grad *g, const IrValue *like, double x);
  * not all replicas may reach the grad. */
 IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x);
 
-/* ---- between the driver (differentiate.c) and grad_control.c ------------- */
+/* ---- between the driver (differentiate.c) and grad_control.c, grad_loop.c -
+ */
 
 /* The adjoint of v, or NULL: it does not matter to the grad. */
 static inline Adjoint *
@@ -84,6 +99,24 @@ pass_adjoint_add(Grad *g, const IrValue *v)
 
 /* Visits op and those before it in its block, in reverse. */
 void pass_grad_sweep(Grad *g, IrOp *op);
+
+/* Whether op or a region of it makes v. */
+bool pass_grad_is_inside(const IrValue *v, const IrOp *op);
+bool pass_values_have(const IrValues *list, const IrValue *v);
+
+/* The results of old are the first ones of op. */
+void pass_grad_replace_results(Grad *g, IrOp *old, IrOp *op);
+
+/* Moves what does not depend on the step in front of a loop. */
+void pass_grad_hoist(PassCx *cx, IrOp *loop);
+
+/* Whether the gradient of a loop is a loop: of a for with a constant count that
+ * would be many operations. */
+bool pass_grad_stays_loop(const IrOp *loop);
+
+/* Leaves a product to the end of the loop whose body is swept; false if it does
+ * not sum over the steps. */
+bool pass_grad_defer_product(Grad *g, const GradProduct *p);
 
 /* Replaces a loop by its iterations, one after the other: for with a constant
  * count, while with a max.  False, with an error, for other loops. */

@@ -1,8 +1,8 @@
 /*
  * grad_control.c - gradients through control flow
  *
- * Loops are unrolled first, so that only branches are left: an iteration of a
- * while is an if.
+ * A while is unrolled first, so that only branches are left: an iteration is an
+ * if.  So is a short for; others stay loops (grad_loop.c).
  *
  * The gradient of an if is an if on the same condition, whose branches sweep
  * the branches of the first in reverse and yield the gradients of the values
@@ -114,6 +114,46 @@ count_unrolled(PassCx *cx, const IrOp *op, int64_t count)
     return false;
 }
 
+/* The most operations that a for may become. */
+enum { MAX_UNROLLED = 256 };
+
+typedef struct Ranks {
+    int most;
+} Ranks;
+
+static void
+note_rank(IrOp *op, void *data)
+{
+    Ranks *ranks = data;
+    for (int i = 0; i < op->num_results; i++)
+        if (op->results[i]->type.rank > ranks->most)
+            ranks->most = op->results[i]->type.rank;
+}
+
+/* Whether values of all steps have room for an axis more, for each loop. */
+static bool
+has_room(const IrOp *op)
+{
+    int depth = 0;
+    Ranks ranks = {0};
+    ir_walk_op((IrOp *)op, note_rank, &ranks);
+    for (; op; op = op->block->op)
+        depth += op->kind == OP_for;
+    return ranks.most + depth <= IR_MAX_RANK;
+}
+
+bool
+pass_grad_stays_loop(const IrOp *op)
+{
+    Scalar count;
+    int64_t size = 0, made;
+    if (op->kind != OP_for || !ir_const_known(op->operands[0], &count) ||
+        count.i > limit_value(LIMIT_unroll) || !has_room(op))
+        return false;
+    ir_walk_op((IrOp *)op, count_op, &size);
+    return !__builtin_mul_overflow(size, count.i, &made) && made > MAX_UNROLLED;
+}
+
 bool
 pass_grad_unroll(PassCx *cx, IrOp *op)
 {
@@ -151,8 +191,8 @@ typedef struct BranchGrad {
     IrOp *reverse;
 } BranchGrad;
 
-static bool
-is_inside(const IrValue *v, const IrOp *op)
+bool
+pass_grad_is_inside(const IrValue *v, const IrOp *op)
 {
     const IrBlock *b = ir_value_block(v);
     for (; b; b = b->op ? b->op->block : NULL)
@@ -161,8 +201,8 @@ is_inside(const IrValue *v, const IrOp *op)
     return false;
 }
 
-static bool
-has_value(const IrValues *list, const IrValue *v)
+bool
+pass_values_have(const IrValues *list, const IrValue *v)
 {
     for (int i = 0; i < list->len; i++)
         if (list->data[i] == v)
@@ -170,10 +210,21 @@ has_value(const IrValues *list, const IrValue *v)
     return false;
 }
 
+void
+pass_grad_replace_results(Grad *g, IrOp *old, IrOp *op)
+{
+    for (int i = 0; i < old->num_results; i++) {
+        op->results[i]->name = old->results[i]->name;
+        *pass_adjoint_add(g, op->results[i]) =
+            *pass_adjoint_add(g, old->results[i]);
+        ir_forward(old->results[i], op->results[i]);
+    }
+}
+
 static void
 add_wanted(BranchGrad *bg, IrValue *v)
 {
-    if (pass_grad_wanted(bg->g, v) && !has_value(&bg->wanted, v))
+    if (pass_grad_wanted(bg->g, v) && !pass_values_have(&bg->wanted, v))
         VEC_PUSH(bg->g->cx->arena, bg->wanted, v);
 }
 
@@ -182,7 +233,7 @@ find_wanted(IrOp *op, void *data)
 {
     BranchGrad *bg = data;
     for (int i = 0; i < op->num_operands; i++)
-        if (!is_inside(op->operands[i], bg->forward))
+        if (!pass_grad_is_inside(op->operands[i], bg->forward))
             add_wanted(bg, op->operands[i]);
     if (op->kind == OP_read)
         add_wanted(bg, op->results[0]);
@@ -221,8 +272,8 @@ find_stash(IrOp *op, void *data)
     BranchGrad *bg = data;
     ir_follow_forwards(op);
     for (int i = 0; i < op->num_operands; i++)
-        if (is_inside(op->operands[i], bg->forward) &&
-            !has_value(&bg->stash, op->operands[i]))
+        if (pass_grad_is_inside(op->operands[i], bg->forward) &&
+            !pass_values_have(&bg->stash, op->operands[i]))
             VEC_PUSH(bg->g->cx->arena, bg->stash, op->operands[i]);
 }
 
@@ -292,12 +343,7 @@ hand_out_stash(BranchGrad *bg, IrOp *old)
     }
     ir_op_close(op);
     ir_splice_before(old, b);
-    for (int i = 0; i < old->num_results; i++) {
-        op->results[i]->name = old->results[i]->name;
-        *pass_adjoint_add(bg->g, op->results[i]) =
-            *pass_adjoint_add(bg->g, old->results[i]);
-        ir_forward(old->results[i], op->results[i]);
-    }
+    pass_grad_replace_results(bg->g, old, op);
     Rename rename = {&bg->stash, op->results + old->num_results};
     for (int r = 0; r < 2; r++)
         ir_walk(bg->reverse->regions[r], rename_operands, &rename);
@@ -313,7 +359,7 @@ pass_grad_rule_if(Grad *g, const IrOp *op)
     for (int r = 0; r < 2; r++) {
         const IrOp *yield = ir_block_yield(op->regions[r]);
         for (int i = 0; i < yield->num_operands; i++)
-            if (!is_inside(yield->operands[i], op))
+            if (!pass_grad_is_inside(yield->operands[i], op))
                 add_wanted(&bg, yield->operands[i]);
     }
     /* gradients from elsewhere are set aside meanwhile */
@@ -335,19 +381,13 @@ pass_grad_rule_if(Grad *g, const IrOp *op)
     }
 }
 
-/* Loops that gradients go through were unrolled before the sweep. */
-void
-pass_grad_rule_for(Grad *g, const IrOp *op)
-{
-    (void)g;
-    UNREACHABLE("a gradient reached a %s that was not unrolled",
-                ir_op_info[op->kind].name);
-}
-
+/* One that a gradient goes through was unrolled before the sweep. */
 void
 pass_grad_rule_while(Grad *g, const IrOp *op)
 {
-    pass_grad_rule_for(g, op);
+    (void)g;
+    (void)op;
+    UNREACHABLE("a gradient reached a while that was not unrolled");
 }
 
 /* ---- custom gradients ------------------------------- */

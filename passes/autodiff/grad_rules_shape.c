@@ -214,6 +214,27 @@ typedef struct Side {
     SplitAxes out; /* where its free axes are in the result */
 } Side;
 
+void
+pass_grad_add_product(Grad *g, const GradProduct *p)
+{
+    if (pass_grad_defer_product(g, p))
+        return;
+    IrDotAxes axes = {.contract_x = p->contract_x,
+                      .contract_y = p->contract_y,
+                      .num_contract = p->num_contract,
+                      .batch_x = p->batch_x,
+                      .batch_y = p->batch_y,
+                      .num_batch = p->num_batch};
+    IrValue *d = ir_build_dot(g->b, p->dy, p->other, &axes, g->loc);
+    pass_grad_add(g, p->to, ir_build_transpose(g->b, d, p->perm, g->loc));
+}
+
+static void
+copy_axes(int64_t *to, const SplitAxes *from)
+{
+    memcpy(to, from->axis, sizeof *to * (size_t)from->n);
+}
+
 /*
  * The gradient of mine contracts dy with the other operand over the other's
  * free axes.  That gives batch axes, then mine's free axes, then the contracted
@@ -225,25 +246,26 @@ add_side(Grad *g, const Side *mine, const Side *other, IrValue *dy)
     if (!pass_grad_wanted(g, mine->v))
         return;
     SplitAxes batch_out = counting_from(0, mine->batch.n);
-    IrDotAxes axes = {.contract_x = other->out.axis,
-                      .contract_y = other->free.axis,
-                      .num_contract = other->free.n,
-                      .batch_x = batch_out.axis,
-                      .batch_y = other->batch.axis,
-                      .num_batch = mine->batch.n};
-    IrValue *d = ir_build_dot(g->b, dy, other->v, &axes, g->loc);
-    int64_t perm[IR_MAX_RANK];
+    GradProduct p = {.to = mine->v,
+                     .dy = dy,
+                     .other = other->v,
+                     .num_contract = other->free.n,
+                     .num_batch = mine->batch.n};
+    copy_axes(p.contract_x, &other->out);
+    copy_axes(p.contract_y, &other->free);
+    copy_axes(p.batch_x, &batch_out);
+    copy_axes(p.batch_y, &other->batch);
     int k = 0;
     for (int i = 0; i < mine->batch.n; i++)
-        perm[mine->batch.axis[i]] = k++;
+        p.perm[mine->batch.axis[i]] = k++;
     for (int i = 0; i < mine->free.n; i++)
-        perm[mine->free.axis[i]] = k++;
+        p.perm[mine->free.axis[i]] = k++;
     /* the other's contracted axes come out in ascending order */
     for (int64_t axis = 0; axis < other->v->type.rank; axis++)
         for (int i = 0; i < other->contract.n; i++)
             if (other->contract.axis[i] == axis)
-                perm[mine->contract.axis[i]] = k++;
-    pass_grad_add(g, mine->v, ir_build_transpose(g->b, d, perm, g->loc));
+                p.perm[mine->contract.axis[i]] = k++;
+    pass_grad_add_product(g, &p);
 }
 
 void

@@ -349,6 +349,8 @@ find_active_op(Wanted *w, IrOp *op)
         return false;
     for (int i = 0; i < op->num_results; i++)
         activate(w, op->results[i]);
+    if (op->kind == OP_slice)
+        pass_adjoint_of(&w->g, op->operands[0])->num_slices++;
     return true;
 }
 

@@ -23,6 +23,7 @@ typedef struct Adjoint {
     bool needed;       /* the loss is made of it */
     bool carried;      /* a loop's argument around the grad */
     bool cut;          /* made of what is wanted, without a rule */
+    int num_slices;    /* of it that are active */
     IrValue *gradient; /* so far; NULL: none has arrived */
 } Adjoint;
 

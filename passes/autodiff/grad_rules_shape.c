@@ -48,11 +48,53 @@ pass_grad_rule_reverse(Grad *g, const IrOp *op)
         ir_build_reverse(g->b, pass_grad_out(g, op), axes, n, g->loc));
 }
 
+/* The gradient of a value of which more slices are taken is summed in place:
+ * zeros around each of them would be as many arrays of the whole. */
+enum { FEW_SLICES = 8 };
+
+/* The only axis along which op takes a part, of neighbours; -1: there is none,
+ * or more than one. */
+static int
+axis_of_part(const IrOp *op)
+{
+    const IrType *x = &op->operands[0]->type, *y = &op->results[0]->type;
+    int n, axis = -1;
+    const int64_t *step = ir_ints(op, A_step, &n);
+    for (int i = 0; i < n; i++) {
+        if (ir_dim_equal(x->dims[i], y->dims[i]) && step[i] == 1)
+            continue;
+        if (axis >= 0 || step[i] != 1 || !ir_dim_is_const(y->dims[i]))
+            return -1;
+        axis = i;
+    }
+    return axis;
+}
+
+/* Adds the gradient of a slice to the rows it is of.  False if those are no
+ * rows, or their sums would be rounded with all others (D4). */
+static bool
+add_slice_as_rows(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *dy = pass_grad_out(g, op);
+    int n, axis = axis_of_part(op);
+    if (axis < 0 || dtype_compute(dy->type.dtype) != dy->type.dtype)
+        return false;
+    IrValue *start =
+        ir_const_int(g->b, DT_i64, ir_ints(op, A_start, &n)[axis], g->loc);
+    IrValue *rows =
+        ir_build_iota(g->b, DT_i64, 1, &dy->type.dims[axis], 0, g->loc);
+    pass_grad_add_rows(g, x, pass_grad2(g, OP_add, rows, start), dy, axis);
+    return true;
+}
+
 /* Zeros around and between the elements: the gradient of a reversed slice is
  * first reversed. */
 void
 pass_grad_rule_slice(Grad *g, const IrOp *op)
 {
+    const Adjoint *whole = pass_adjoint_of(g, op->operands[0]);
+    if (whole && whole->num_slices > FEW_SLICES && add_slice_as_rows(g, op))
+        return;
     const IrType *x = &op->operands[0]->type, *y = &op->results[0]->type;
     IrValue *dy = pass_grad_out(g, op);
     int n;

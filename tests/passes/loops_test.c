@@ -20,7 +20,11 @@
  */
 typedef struct Model {
     const char *name, *body;
+    int last;      /* the most steps that are tried */
+    bool unrolled; /* by the front end */
 } Model;
+
+enum { FIRST = 16, LAST = 1024, LAST_UNROLLED = 128 };
 
 static const Model models[] = {
     {"slices of a batch, assigned to a batch",
@@ -30,26 +34,36 @@ static const Model models[] = {
      "    h = tanh(x[:, t] @ w + h @ u)\n"
      "    out[:, t] = h\n"
      "  }\n"
-     "  let loss = sum(out ** 2)\n"},
+     "  let loss = sum(out ** 2)\n",
+     LAST, false},
     {"rows of a table",
      "  let ids = iota(S) % 16\n"
      "  mut h = zeros((8,))\n"
      "  for t in 0..S { h = tanh(w[ids[t] % 8] + h @ u) * x[1, t] }\n"
-     "  let loss = sum(h)\n"},
+     "  let loss = sum(h)\n",
+     LAST, false},
     {"parts that are changed and read again",
      "  mut out = x\n"
      "  for t in 1..S { out[:, t] += tanh(out[:, t - 1] @ u) }\n"
-     "  let loss = sum(out) + sum(w)\n"},
-    {"loops in loops", "  mut h = zeros((4, 8))\n"
-                       "  for t in 0..S {\n"
-                       "    let a = x[:, t] @ w\n"
-                       "    for k in 0..20 { h = tanh(h @ u + a) }\n"
-                       "  }\n"
-                       "  let loss = sum(h)\n"},
-    {"a layer", "  let loss = sum(lstm(x) ** 2) + sum(w) + sum(u)\n"},
+     "  let loss = sum(out) + sum(w)\n",
+     LAST, false},
+    {"loops in loops",
+     "  mut h = zeros((4, 8))\n"
+     "  for t in 0..S {\n"
+     "    let a = x[:, t] @ w\n"
+     "    for k in 0..20 { h = tanh(h @ u + a) }\n"
+     "  }\n"
+     "  let loss = sum(h)\n",
+     LAST, false},
+    {"a layer", "  let loss = sum(lstm(x) ** 2) + sum(w) + sum(u)\n", LAST,
+     false},
+    {"a list of slices",
+     "  let parts = [tanh(x[:, t] @ w) for t in 0..S]\n"
+     "  let loss = sum(stack(parts)) + sum(u)\n",
+     LAST_UNROLLED, true},
 };
 
-enum { NUM_MODELS = sizeof models / sizeof *models, FIRST = 16, LAST = 1024 };
+enum { NUM_MODELS = sizeof models / sizeof *models };
 
 static const char *
 program(Arena *a, const Model *model, int steps)
@@ -162,16 +176,17 @@ count(const Model *model, int steps)
     return c;
 }
 
-/* Twice the steps are the same text, at most twice the work, and what does not
- * depend on them. */
+/* Twice the steps are at most twice the work and, if loops stay loops, the same
+ * text. */
 static void
 grows_with_the_steps(void **state)
 {
     const Model *model = *state;
     Counts before = count(model, FIRST);
-    for (int steps = 2 * FIRST; steps <= LAST; steps *= 2) {
+    for (int steps = 2 * FIRST; steps <= model->last; steps *= 2) {
         Counts c = count(model, steps);
-        assert_int_equal(c.ops, before.ops);
+        if (!model->unrolled)
+            assert_int_equal(c.ops, before.ops);
         if (c.bytes > 2 * before.bytes || c.arena > 2 * before.arena)
             fail_msg("%d steps: %lld bytes written, %lld of the arena; half as "
                      "many: %lld and %lld",

@@ -17,6 +17,7 @@
 #include "ir/base/io/limit.h"
 #include "ir/device/device.h"
 #include "ir/plan/target.h"
+#include "ir/text/calls.h"
 #include "ir/text/text.h"
 
 #define HOST_OBJECT "host"
@@ -394,6 +395,10 @@ be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
     ir_print_module(&text, m);
     out->ir = str_text(&text);
     out->ir_len = text.len;
+    Str calls = str_new(a);
+    ir_print_calls(&calls, m);
+    out->calls = str_text(&calls);
+    out->calls_len = calls.len;
     return compile(a, m, kernels, &how, out);
 }
 
@@ -479,6 +484,7 @@ be_plan(Arena *a, const IrModule *m, const BeCode *code)
 {
     PlanWriter *w = plan_writer_new(a);
     plan_set_ir(w, code->ir, code->ir_len);
+    plan_set_calls(w, code->calls, code->calls_len);
     for (int i = 0; i < code->objects.len; i++) {
         const BeObject *o = &code->objects.data[i];
         plan_add_object(w, o->target, o->name, o->bytes, o->size);

@@ -40,6 +40,8 @@ typedef struct BeCode {
     VEC(BeObject) objects;
     const char *ir; /* the placed module's text */
     size_t ir_len;
+    const char *calls; /* of its operations (ir/text/calls.h) */
+    size_t calls_len;
     const char *warning; /* a message, or NULL */
 } BeCode;
 

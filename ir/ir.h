@@ -92,6 +92,9 @@ typedef struct IrCall IrCall;
 struct IrCall {
     const IrCall *caller; /* around it, or NULL */
     const char *note;     /* "train_step is run from here" */
+    const char *function; /* that is called: "train_step", "Dense.call" */
+    const char *layer;    /* of whose instance it is: "gpt.blocks.0.att", or
+                             NULL */
     Loc loc;
 };
 
@@ -460,5 +463,8 @@ const IrReason *ir_reason(IrModule *m, const char *rule, Loc loc,
     __attribute__((format(printf, 4, 5)));
 /* Sets the reason of every operation of b and its regions that has none. */
 void ir_stamp(IrBlock *b, const IrReason *reason);
+/* Those of b and its regions that know no calls are inlined for those of
+ * `from`, which they replace or are made for. */
+void ir_inherit_calls(IrBlock *b, const IrOp *from);
 
 #endif

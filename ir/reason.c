@@ -41,3 +41,17 @@ ir_stamp(IrBlock *b, const IrReason *reason)
 {
     ir_walk(b, stamp, (void *)reason);
 }
+
+static void
+inherit_calls(IrOp *op, void *data)
+{
+    if (!op->calls)
+        op->calls = data;
+}
+
+void
+ir_inherit_calls(IrBlock *b, const IrOp *from)
+{
+    if (from->calls)
+        ir_walk(b, inherit_calls, (void *)from->calls);
+}

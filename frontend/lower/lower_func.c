@@ -15,18 +15,42 @@
 
 /* ---- the chain of calls ------------------------------------------------- */
 
+/* The instance that a function declared in scope is a member of, or NULL. */
+static const FeInstance *
+instance_around(const FeScope *scope)
+{
+    while (scope && scope->kind != SCOPE_INSTANCE)
+        scope = scope->parent;
+    return scope ? scope->instance : NULL;
+}
+
+static const char *
+function_name(Lower *cx, const AstNode *callee, const FeInstance *instance)
+{
+    if (callee->kind == AST_MODULE)
+        return callee->module.name;
+    const char *name = callee->fn.name ? callee->fn.name : "fn";
+    return instance
+               ? fe_format(cx, "%s.%s", instance->module->module.name, name)
+               : name;
+}
+
 bool
-fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc)
+fe_call_push(Lower *cx, const FeCall *call, const char *verb,
+             const AstNode *callee, const FeScope *scope)
 {
     if (cx->num_calls >= limit_value(LIMIT_calls)) {
-        fe_stop(cx, loc, LIMIT_calls);
+        fe_stop(cx, call->loc, LIMIT_calls);
         return false;
     }
-    IrCall *call = NEW(cx->arena, IrCall);
-    call->caller = cx->module->calls;
-    call->note = fe_format(cx, "%s is %s from here", name, verb);
-    call->loc = loc;
-    cx->module->calls = call;
+    const FeInstance *instance = instance_around(scope);
+    IrCall *to = NEW(cx->arena, IrCall);
+    to->caller = cx->module->calls;
+    to->note = fe_format(cx, "%s is %s from here", call->name, verb);
+    to->function = function_name(cx, callee, instance);
+    to->layer = instance ? instance->path : NULL;
+    to->loc = call->loc;
+    cx->module->calls = to;
     cx->num_calls++;
     return true;
 }
@@ -195,7 +219,7 @@ FeValue *
 fe_call_func(Lower *cx, FeValue *f, const FeCall *call, const char *verb)
 {
     const AstNode *fn = f->func.fn;
-    if (!fe_call_push(cx, call->name, verb, call->loc))
+    if (!fe_call_push(cx, call, verb, fn, f->func.scope))
         return &fe_poison;
     FeScope *scope = fe_bind_params(cx, &fn->fn.params, f->func.scope, call);
     FeValue *result = &fe_poison;

@@ -55,7 +55,8 @@ FeValue *fe_check_type(Lower *cx, const char *name, const AstNode *type,
 /* A member of an instance; NULL when there is none of that name. */
 FeBinding *fe_instance_member(const FeInstance *instance, const char *name);
 /* Goes one call deeper and back; false at the limit.  verb: "called", "run". */
-bool fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc);
+bool fe_call_push(Lower *cx, const FeCall *call, const char *verb,
+                  const AstNode *callee, const FeScope *scope);
 void fe_call_pop(Lower *cx);
 
 /* ---- statements --------------------------------------------------------- */

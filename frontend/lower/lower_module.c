@@ -44,7 +44,7 @@ fe_call_module(Lower *cx, FeValue *m, const FeCall *call)
             fe_format(cx, "let x = %s(...) at the top level", call->name),
             "an instance of a module is made by a let at the "
             "top level or in a module");
-    if (!fe_call_push(cx, call->name, "made", call->loc))
+    if (!fe_call_push(cx, call, "made", module, m->module.scope))
         return &fe_poison;
     FeValue *v = &fe_poison;
     FeScope *params =

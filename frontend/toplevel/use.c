@@ -122,22 +122,11 @@ is_library_path(const char *path)
     return false;
 }
 
-static bool
-is_in_library(const Lower *cx, Loc loc)
-{
-    size_t len;
-    const char *text = diag_source_text(cx->diag, loc.file, &len);
-    for (int i = 0; i < fe_library_len; i++)
-        if (fe_library[i].text == text)
-            return true;
-    return false;
-}
-
 Loc
 fe_user_loc(const Lower *cx, Loc loc)
 {
     const IrCall *call = cx->module->calls;
-    for (; call && is_in_library(cx, loc); call = call->caller)
+    for (; call && diag_is_library(cx->diag, loc.file); call = call->caller)
         loc = call->loc;
     return loc;
 }
@@ -190,6 +179,8 @@ add_text(Lower *cx, const char *path, const char *name, const char *text,
     }
     uint16_t file = diag_add_source(cx->diag, name, text, len);
     diag_set_path(cx->diag, file, path);
+    if (is_library_path(path))
+        diag_set_library(cx->diag, file);
     AstNode *tree = fe_parse(cx->arena, cx->names, cx->diag, file, text, len);
     if (!tree) {
         cx->num_errors++;

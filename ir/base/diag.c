@@ -29,6 +29,7 @@ typedef struct Source {
     const char *text; /* or NULL */
     size_t len;
     bool is_usage; /* it was given on the command line */
+    bool is_library;
 } Source;
 
 typedef struct Message {
@@ -61,7 +62,7 @@ diag_add_source(Diag *d, const char *name, const char *text, size_t len)
     if (d->sources.len == UINT16_MAX)
         UNREACHABLE("more than %d sources", UINT16_MAX);
     const char *kept = arena_strdup(d->arena, name);
-    Source s = {kept, kept, text, len, false};
+    Source s = {kept, kept, text, len, false, false};
     VEC_PUSH(d->arena, d->sources, s);
     return (uint16_t)(d->sources.len - 1);
 }
@@ -71,6 +72,19 @@ diag_set_path(Diag *d, uint16_t file, const char *path)
 {
     assert(file < d->sources.len);
     d->sources.data[file].path = arena_strdup(d->arena, path);
+}
+
+void
+diag_set_library(Diag *d, uint16_t file)
+{
+    assert(file < d->sources.len);
+    d->sources.data[file].is_library = true;
+}
+
+bool
+diag_is_library(const Diag *d, uint16_t file)
+{
+    return file < d->sources.len && d->sources.data[file].is_library;
 }
 
 void

@@ -51,6 +51,10 @@ uint16_t diag_add_source(Diag *d, const char *name, const char *text,
 void diag_set_path(Diag *d, uint16_t file, const char *path);
 /* Sets the text of a source that was registered without one. */
 void diag_set_text(Diag *d, uint16_t file, const char *text, size_t len);
+/* Says that the source is part of the compiler: a program's author is shown the
+ * lines that call it. */
+void diag_set_library(Diag *d, uint16_t file);
+bool diag_is_library(const Diag *d, uint16_t file);
 int diag_num_sources(const Diag *d);
 const char *diag_source_name(const Diag *d, uint16_t file);
 /* The path, if it was set, else the name. */

@@ -6,6 +6,7 @@
  *
  *   manifest.json          format and ABI numbers, compiler, hashes of the rest
  *   placed.tir             the placed module as text
+ *   calls.txt              which calls its operations are inlined for
  *   code/TARGET/NAME.o     for a CPU: the functions, and an object a kernel
  *   code/TARGET/NAME.ptx   for a GPU: a module of PTX a kernel
  *   source/NAME            the program's text, for messages
@@ -36,6 +37,9 @@ PlanWriter *plan_writer_new(Arena *a);
 
 /* The text of the placed module; must be set. */
 void plan_set_ir(PlanWriter *w, const char *text, size_t len);
+
+/* The text of its calls (ir/text/calls.h). */
+void plan_set_calls(PlanWriter *w, const char *text, size_t len);
 
 /* Code for a target of targets.def.  name is a file name without its extension:
  * "k_12ab" of a kernel, "host" of the functions. */
@@ -82,8 +86,10 @@ typedef struct Plan {
     int num_codes;
     const char *const *kernels; /* their names, "k_12ab", by number */
     int num_kernels;
-    Diag *diag;              /* knows the program's sources */
-    IrModule *module;        /* placed and verified */
+    Diag *diag;        /* knows the program's sources */
+    IrModule *module;  /* placed and verified */
+    const char *calls; /* the text of its calls; NULL: none */
+    size_t calls_len;
     IrFunc *const *programs; /* of devices, by number */
     int num_programs;
 } Plan;
@@ -122,6 +128,10 @@ void plan_print_code(Str *out, const PlanCode *codes, int num);
 
 /* The number of a device program; -1 for any other function. */
 int plan_program_number(const Plan *p, const IrFunc *fn);
+
+/* Gives the module's operations their calls, which nothing but a profile needs.
+ */
+Status plan_load_calls(const Plan *p) MUST_USE;
 
 /* "cannot run "x.tfp": ...", for any defect of a plan. */
 Status plan_refuse(const Plan *p, const char *format, ...)

@@ -11,6 +11,7 @@
 #include "ir/base/hash/hash.h"
 #include "ir/base/str.h"
 #include "ir/plan/abi.h"
+#include "ir/text/calls.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 
@@ -164,10 +165,24 @@ plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
     if (!m)
         return refuse_module(a, p);
     plan_set_module(a, p, m);
+    const PlanEntry *calls = plan_entry(all, ENTRY_CALLS);
+    if (calls) {
+        p->calls = calls->bytes;
+        p->calls_len = calls->size;
+    }
     if (p->module->phase != PHASE_PLACED)
         return plan_refuse(p, "its program is not placed");
     TRY(add_texts(a, all, p));
     if (!ir_verify(p->module, p->diag))
         return refuse_module(a, p);
     return plan_check_kernels(p);
+}
+
+Status
+plan_load_calls(const Plan *p)
+{
+    if (p->calls && !ir_parse_calls(p->module, p->calls, p->calls_len))
+        return plan_refuse(p, "the plan is damaged (%s is not of its program)",
+                           ENTRY_CALLS);
+    return OK;
 }

@@ -9,6 +9,7 @@
 
 #define ENTRY_MANIFEST "manifest.json"
 #define ENTRY_IR "placed.tir"
+#define ENTRY_CALLS "calls.txt"
 #define DIR_CODE "code/"
 #define DIR_SOURCE "source/"
 

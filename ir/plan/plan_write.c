@@ -36,7 +36,7 @@ typedef VEC(Entry) Entries;
 
 struct PlanWriter {
     Arena *arena;
-    Entry ir;
+    Entry ir, calls;
     Entries objects, sources;
 };
 
@@ -52,6 +52,12 @@ void
 plan_set_ir(PlanWriter *w, const char *text, size_t len)
 {
     w->ir = (Entry){ENTRY_IR, text, len};
+}
+
+void
+plan_set_calls(PlanWriter *w, const char *text, size_t len)
+{
+    w->calls = (Entry){ENTRY_CALLS, text, len};
 }
 
 void
@@ -106,9 +112,13 @@ list_entries(const PlanWriter *w, Arena *a)
 {
     Entries all = {0};
     VEC_PUSH(a, all, w->ir);
+    if (w->calls.name)
+        VEC_PUSH(a, all, w->calls);
+    int first = all.len;
     for (int i = 0; i < w->objects.len; i++)
         VEC_PUSH(a, all, w->objects.data[i]);
-    qsort(all.data + 1, (size_t)w->objects.len, sizeof(Entry), compare_names);
+    qsort(all.data + first, (size_t)w->objects.len, sizeof(Entry),
+          compare_names);
     for (int i = 0; i < w->sources.len; i++)
         VEC_PUSH(a, all, w->sources.data[i]);
     return all;

@@ -47,9 +47,8 @@ ir_print_place(Str *out, IrPlace place)
 
 /* ---- places in sources ------------------------------------------------- */
 
-/* The number of a source in the text, or -1. */
-static int
-source_index(const IrModule *m, uint16_t file)
+int
+ir_source_index(const IrModule *m, uint16_t file)
 {
     if (!m->lists_sources)
         return file;
@@ -63,7 +62,7 @@ source_index(const IrModule *m, uint16_t file)
 void
 ir_print_loc(Str *out, const IrModule *m, Loc loc)
 {
-    int source = source_index(m, loc.file);
+    int source = ir_source_index(m, loc.file);
     if (loc.line == 0 || source < 0)
         return;
     str_add(out, " at ");

@@ -447,12 +447,15 @@ gradient_arrived(const Grad *g, const IrOp *op)
 void
 pass_grad_sweep(Grad *g, IrOp *op)
 {
+    const IrCall *around = g->cx->m->calls;
     for (IrOp *before; op; op = before) {
         before = op->prev; /* the rule of an if replaces it */
         if (!gradient_arrived(g, op) || op->kind == OP_read)
             continue;
         g->loc = op->loc;
+        g->cx->m->calls = op->calls; /* its gradient is part of them */
         grad_rules[op->kind](g, op);
+        g->cx->m->calls = around;
     }
 }
 
@@ -597,6 +600,7 @@ expand(PassCx *cx, IrOp *op)
     ir_stamp(w.g.b, ir_reason(cx->m, "differentiate.reverse", pass_loc(op),
                               "the gradient of %s",
                               loss->name ? loss->name : "the loss"));
+    ir_inherit_calls(w.g.b, op);
     ir_splice_before(op, w.g.b);
     ir_remove(op);
 }

@@ -345,6 +345,7 @@ join_pack(Bucket *bk, Pack *p)
                                        operands.len, operands.data, first->loc);
     ir_attrs_copy_options(joined, first);
     ir_stamp(b, reason_of(bk, p));
+    ir_inherit_calls(b, first);
     joined->id = p->load.known;
     IrOp *after = op_at(first->block, p->load.known);
     forward_to(p, joined);
@@ -381,6 +382,7 @@ cut_pack(Bucket *bk, IrOp *op, int begin, int end)
              ir_reason(bk->cx->m, "bucket.cut", pass_loc(op),
                        "%d of %d values, %lld bytes", end - begin,
                        op->num_operands, (long long)bytes_of(bk->cx->m, pack)));
+    ir_inherit_calls(b, op);
     for (int i = begin; i < end; i++) {
         pack->results[i - begin]->name = op->results[i]->name;
         ir_forward(op->results[i], pack->results[i - begin]);

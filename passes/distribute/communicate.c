@@ -361,6 +361,7 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
     ir_stamp(c->b, ir_reason(c->m, "communicate.write", pass_loc(op),
                              "the write of \"%s\" with aggregation %s", name,
                              ir_words[WORDS_AGG][v->agg]));
+    ir_inherit_calls(c->b, op);
     ir_splice_before(op, c->b);
     ir_remove(op);
 }
@@ -434,6 +435,7 @@ replace_value(Communicate *c, IrOp *op, IrContext context)
         return;
     ir_stamp(c->b, ir_reason(c->m, "communicate.combine", pass_loc(op), "%s",
                              cause(c, op)));
+    ir_inherit_calls(c->b, op);
     ir_splice_before(
         op->kind == OP_read ? pass_central_convergence_point(op) : op, c->b);
     ir_forward(op->results[0], now);
@@ -453,6 +455,7 @@ lower_all_reduce(Communicate *c, IrOp *op)
     ir_stamp(c->b,
              ir_reason(c->m, "communicate.mean", pass_loc(op), "%s(%s)",
                        ir_op_info[op->kind].name, ir_words[WORDS_AGG][how]));
+    ir_inherit_calls(c->b, op);
     ir_splice_before(op, c->b);
     ir_remove(op);
 }
@@ -496,6 +499,7 @@ lower_update(Communicate *c, IrOp *op)
     ir_splice_before(ir_block_yield(home), op->regions[0]);
     ir_stamp(b, ir_reason(c->m, "communicate.central", pass_loc(op),
                           "the update is made where the variables live"));
+    ir_inherit_calls(b, op);
     ir_splice_before(op, b);
     ir_remove(op);
 }

@@ -76,6 +76,7 @@ stamp(IrModule *m, IrBlock *b, const IrOp *op)
     else
         ir_stamp(b, ir_reason(m, "schedule.split", pass_loc(op), "%s",
                               ir_op_info[op->kind].name));
+    ir_inherit_calls(b, op);
 }
 
 static IrOp *

@@ -82,8 +82,11 @@ pass_simplify_transposed_product(IrOp *op)
     IrBlock *b = ir_block_scratch(op);
     IrValue *v = ir_build_dot(b, ir_forwarded(dot->operands[1]),
                               ir_forwarded(dot->operands[0]), &axes, op->loc);
-    ir_stamp(b, ir_reason(op->module, "simplify.turn", pass_loc(op),
-                          "the transpose of a product"));
+    const IrReason *reason =
+        ir_reason(op->module, "simplify.turn", pass_loc(op),
+                  "the transpose of a product");
+    ir_stamp(b, dot->reason ? dot->reason : reason);
+    ir_inherit_calls(b, dot);
     ir_splice_before(op, b);
     return v;
 }

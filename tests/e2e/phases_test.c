@@ -111,6 +111,16 @@ dumps_are_numbered(void **state)
     assert_non_null(strstr(names, "-kernels.txt\n"));
 }
 
+/* Two plans of dir are equal but for calls.txt, which no dump has, and its hash
+ * in the manifest. */
+static void
+assert_equal_but_calls(Arena *a, const char *dir, const char *x, const char *y)
+{
+    run_ok(a, "python3 -m zipfile -e %s/%s %s/x", dir, x, dir);
+    run_ok(a, "python3 -m zipfile -e %s/%s %s/y", dir, y, dir);
+    run_ok(a, "diff -r -x calls.txt -x manifest.json %s/x %s/y", dir, dir);
+}
+
 /* Each of a program's dumps, or each of some: those of large programs take as
  * long as all others. */
 static void
@@ -128,10 +138,12 @@ check_dumps(Arena *a, const char *program, const char *devices, int step)
         if (strstr(names.data[i], ".tir") && atoi(names.data[i]) % step == 0)
             VEC_PUSH(a, dumps, names.data[i]);
     assert_true(dumps.len >= 15 / step);
+    run_ok(a, "tfdc --from ir %s/d/%s -o %s/first", dir, dumps.data[0], dir);
+    assert_equal_but_calls(a, dir, "whole", "first");
     for (int i = sweep_first(dumps.len); i < dumps.len; i = sweep_next(i)) {
         run_ok(a, "tfdc --from ir %s/d/%s -o %s/resumed", dir, dumps.data[i],
                dir);
-        run_ok(a, "cmp %s/resumed %s/whole", dir, dir);
+        run_ok(a, "cmp %s/resumed %s/first", dir, dir);
     }
     Ran code =
         run_ok(a, "tfdc --from placed %s/d/17-allocate.tir --to llvm", dir);
@@ -172,7 +184,7 @@ a_plan_can_be_unpacked_and_made_again(void **state)
            dir);
     run_ok(a, "python3 -m zipfile -e %s/plan.tfp %s/d", dir, dir);
     run_ok(a, "tfdc --from placed %s/d/placed.tir -o %s/again.tfp", dir, dir);
-    run_ok(a, "cmp %s/plan.tfp %s/again.tfp", dir, dir);
+    assert_equal_but_calls(a, dir, "plan.tfp", "again.tfp");
 }
 
 static void
@@ -226,10 +238,8 @@ ways_are_explained_by_the_devices(void **state)
          "that of a run on other devices"},
         {"cpu:0-1 --cross-device-ops two_phase", "two_phase: it is asked for"},
         {"cpu:0-1 --cross-device-ops Ring", "ring: it is asked for"},
-        {"cuda:0-1 --cross-device-ops ring",
-         "ring: it is asked for"},
-        {"cuda:0-1 --cross-device-ops two_phase",
-         "two_phase: it is asked for"},
+        {"cuda:0-1 --cross-device-ops ring", "ring: it is asked for"},
+        {"cuda:0-1 --cross-device-ops two_phase", "two_phase: it is asked for"},
         {"cpu:0,cuda:0 --cross-device-ops nccl",
          "reduction_to_one: NCCL does not reach devices of the CPU"},
         {"cuda:0-1 --cross-device-ops hierarchical_copy",

@@ -256,6 +256,50 @@ the_best_target_of_a_kind_is_taken(void **state)
     assert_string_equal(chosen(p, DEVICE_cpu, 4), "x86-64-v3");
 }
 
+static Plan *
+plan_with_calls(const char *calls)
+{
+    PlanWriter *w = writer_of(program_text, target_here());
+    if (calls)
+        plan_set_calls(w, calls, strlen(calls));
+    return read_plan(written(w));
+}
+
+/* The module has one operation and one source. */
+static void
+calls_are_of_the_module(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "library\n",
+        "library 7\nops 1x0\n",
+        "library\ncall 1 0 1 1 1 f -\nops 1x0\n",
+        "library\ncall 0 0 1 1 1 f\nops 1x0\n",
+        "library\ncall 0 9 1 1 1 f -\nops 1x0\n",
+        "library\nops 1x1\n",
+        "library\nops 0x0\n",
+        "library\nops 2x0\n",
+        "library\nops 99999999999999999999x0\n",
+        "library\nops 1x0\nmore\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Status st = plan_load_calls(plan_with_calls(wrong[i]));
+        assert_status_says(st, STATUS_INPUT,
+                           "the plan is damaged (calls.txt is not of its "
+                           "program)");
+    }
+    Plan *p = plan_with_calls("library 0\ncall 0 0 2 7 2 Net.call net.fc\n"
+                              "ops 1x1\n");
+    assert_null(plan_load_calls(p));
+    const IrCall *call = ir_main(p->module)->body->first->calls;
+    assert_string_equal(call->function, "Net.call");
+    assert_string_equal(call->layer, "net.fc");
+    assert_int_equal(call->loc.line, 2);
+    assert_true(diag_is_library(p->diag, call->loc.file));
+    assert_null(plan_load_calls(plan_with_calls(NULL)));
+}
+
 /* What the plan has, for what, and how it is refused. */
 static void
 code_that_does_not_fit_is_refused(void **state)
@@ -687,6 +731,7 @@ main(void)
         cmocka_unit_test(codes_are_in_the_order_of_the_table),
         cmocka_unit_test(kernels_have_numbers),
         cmocka_unit_test(the_best_target_of_a_kind_is_taken),
+        cmocka_unit_test(calls_are_of_the_module),
         cmocka_unit_test(code_that_does_not_fit_is_refused),
         cmocka_unit_test(entries_of_code_are_checked),
         cmocka_unit_test(plans_are_put_in_words),

@@ -183,6 +183,7 @@ emit_safepoint(BeHost *h, int index, int loop)
 {
     BeUnit *u = h->u;
     be_host_emit_position(h, loop);
+    be_host_emit_mark(h, loop);
     be_host_call_numbered(h, offsetof(TfdHooks, safepoint), index, "safepoint");
     Block resume = be_block(u, "resume");
     be_br(u, resume);
@@ -242,17 +243,28 @@ emit_while(BeHost *h, const IrOp *op)
 
 /* ---- operations --------------------------------------------------------- */
 
+/* The places between which an operation moves a value. */
+static void
+move_locations(const BeHost *h, const IrOp *op, BeLocation *from,
+               BeLocation *to)
+{
+    bool reads = op->kind == OP_read, writes = op->kind == OP_write;
+    BeLocation at = {0};
+    if (reads || writes) {
+        const IrVar *var = ir_var_find(h->module, ir_text(op, A_var));
+        at = (BeLocation){var->place, ir_var_is_shared(var)};
+    }
+    *from = reads ? at : be_host_location(h, op->operands[0]);
+    *to = writes ? at : be_host_location(h, op->results[0]);
+}
+
 static void
 emit_variable(BeHost *h, const IrOp *op)
 {
     const IrVar *var = ir_var_find(h->module, ir_text(op, A_var));
-    BeLocation at = {var->place, ir_var_is_shared(var)};
-    if (op->kind == OP_read)
-        be_host_copy_location(h, at, be_host_location(h, op->results[0]),
-                              &var->type);
-    else
-        be_host_copy_location(h, be_host_location(h, op->operands[0]), at,
-                              &var->type);
+    BeLocation from, to;
+    move_locations(h, op, &from, &to);
+    be_host_copy_location(h, from, to, &var->type);
 }
 
 /* Each replica has its own table of results: main may use a shared value as a
@@ -278,11 +290,26 @@ emit_hooked(BeHost *h, const IrOp *op)
         copy_values(h, op->operands, op->results, op->num_results);
 }
 
+/* Moves to where the value is already are numbered, but never reached. */
+static void
+reach_position(BeHost *h, const IrOp *op)
+{
+    int number = h->num_positions++;
+    if (ir_is_move(op)) {
+        BeLocation from, to;
+        move_locations(h, op, &from, &to);
+        if (!be_host_is_copied(from, to))
+            return;
+    }
+    be_host_emit_position(h, number);
+    be_host_emit_mark(h, number);
+}
+
 static void
 emit_op(BeHost *h, const IrOp *op)
 {
     if (ir_is_position(op))
-        be_host_emit_position(h, h->num_positions++);
+        reach_position(h, op);
     switch (op->kind) {
     case OP_kernel:
         be_host_emit_kernel(h, op);
@@ -377,6 +404,9 @@ load_call(BeHost *h)
     h->first = h->cur;
     h->stop =
         be_host_call_field(h, h->cur.call, u->ptr, offsetof(TfdCall, stop));
+    bool is_timed = h->fn->kind == FUNC_MAIN ||
+                    (h->fn->kind == FUNC_PROGRAM && !h->enqueues);
+    h->mark = is_timed ? be_host_load_hook(h, offsetof(TfdHooks, mark)) : NULL;
     h->word = h->enqueues ? be_alloca(u, u->i64, 1, 8, "word") : NULL;
     h->ptrs = be_alloca(u, u->ptr, (uint64_t)most.ptrs, 8, "ptrs");
     h->words = be_alloca(u, u->i64, (uint64_t)most.words, 8, "words");
@@ -418,6 +448,7 @@ emit_function(BeHost *h)
         be_br(u, start);
     be_position_at_end(u, start);
     emit_ops(h, h->fn->body);
+    be_host_emit_mark(h, -1);
     LLVMBuildRet(u->builder, be_zero(u->i32));
     if (!LLVMCountIncoming(h->failure))
         LLVMDeleteBasicBlock(h->failed);

@@ -35,6 +35,7 @@ typedef struct BeHost {
     BeCallFields cur;   /* of the replica that executes */
     bool in_replica;    /* in a replica loop */
     Val stop;
+    Val mark;        /* the hook, or null; of functions that are timed */
     Val ptrs, words; /* tables handed to kernels */
     Val word;        /* memory for what is loaded from a device */
     Val partials;    /* memory for those of long reductions */
@@ -72,6 +73,8 @@ void be_host_end_replicas(BeHost *h, const BeReplicaLoop *loop);
 void be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
                            const IrType *type);
 void be_host_copy_value(BeHost *h, const IrValue *from, const IrValue *to);
+/* Whether these two would do something. */
+bool be_host_is_copied(BeLocation from, BeLocation to);
 
 /* The integer at v's place, of the type's width, and its change. */
 Val be_host_load_integer(BeHost *h, const IrValue *v);
@@ -81,6 +84,8 @@ Val be_host_condition(BeHost *h, const IrValue *v);
 
 /* Returns the status from the function if it is not 0. */
 void be_host_check_status(BeHost *h, Val status);
+/* The hook at that offset of the table. */
+Val be_host_load_hook(BeHost *h, size_t hook);
 /* Calls the hook at that offset of the table with the call and further
  * arguments, and checks the status that it returns, a value of that name. */
 void be_host_call_hook(BeHost *h, size_t hook, const Val *args, int num_args,
@@ -89,6 +94,8 @@ void be_host_call_numbered(BeHost *h, size_t hook, int index, const char *name);
 /* Stores in TfdCall.at that the replica has come to that position; -1: to none,
  * since its turn is over. */
 void be_host_emit_position(BeHost *h, int position);
+/* Calls the hook mark with that position, if the run has it. */
+void be_host_emit_mark(BeHost *h, int position);
 
 /* ---- kernels (host_kernel.c) --------------------------------------------- */
 

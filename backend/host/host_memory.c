@@ -177,12 +177,18 @@ copy_once(BeHost *h, BeLocation from, BeLocation to, const IrType *type)
         LLVMBuildMemCpy(h->u->builder, dst, 1, src, 1, bytes);
 }
 
+bool
+be_host_is_copied(BeLocation from, BeLocation to)
+{
+    return !ir_place_equal(from.place, to.place) || from.shared != to.shared;
+}
+
 /* Each replica copies its own value, unless it is shared. */
 void
 be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
                       const IrType *type)
 {
-    if (ir_place_equal(from.place, to.place) && from.shared == to.shared)
+    if (!be_host_is_copied(from, to))
         return;
     if (h->fn->kind != FUNC_PROGRAM || to.shared || h->in_replica) {
         copy_once(h, from, to, type);
@@ -260,6 +266,15 @@ be_host_check_status(BeHost *h, Val status)
     be_position_at_end(h->u, next);
 }
 
+Val
+be_host_load_hook(BeHost *h, size_t hook)
+{
+    Val hooks =
+        be_host_call_field(h, h->cur.call, h->u->ptr, offsetof(TfdCall, hooks));
+    return be_load(h->u, h->u->ptr, be_offset_const(h->u, hooks, (int64_t)hook),
+                   8);
+}
+
 /* Calls the hook at that offset of the table with the call and further
  * arguments, and checks the status that it returns, a value of that name. */
 void
@@ -267,9 +282,7 @@ be_host_call_hook(BeHost *h, size_t hook, const Val *args, int num_args,
                   const char *name)
 {
     BeUnit *u = h->u;
-    Val hooks =
-        be_host_call_field(h, h->cur.call, u->ptr, offsetof(TfdCall, hooks));
-    Val fn = be_load(u, u->ptr, be_offset_const(u, hooks, (int64_t)hook), 8);
+    Val fn = be_host_load_hook(h, hook);
     Type types[8] = {u->ptr};
     Val all[8] = {h->cur.call};
     for (int i = 0; i < num_args; i++) {
@@ -299,4 +312,23 @@ be_host_emit_position(BeHost *h, int position)
     Val store = LLVMBuildStore(h->u->builder, number, at);
     LLVMSetAlignment(store, 4);
     LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
+}
+
+/* The end of a position is the begin of the next, so one call each does. */
+void
+be_host_emit_mark(BeHost *h, int position)
+{
+    BeUnit *u = h->u;
+    if (!h->mark)
+        return;
+    Block marked = be_block(u, "mark"), next = be_block(u, "next");
+    Type types[] = {u->ptr, u->i32};
+    Type type = LLVMFunctionType(u->nothing, types, 2, 0);
+    Val args[] = {h->cur.call, LLVMConstInt(u->i32, (unsigned)position, 0)};
+    be_cond_br_likely(u, be_icmp(u, LLVMIntEQ, h->mark, LLVMConstNull(u->ptr)),
+                      next, marked);
+    be_position_at_end(u, marked);
+    LLVMBuildCall2(u->builder, type, h->mark, args, 2, "");
+    be_br(u, next);
+    be_position_at_end(u, next);
 }

@@ -17,10 +17,20 @@ ir_is_hooked(const IrOp *op)
 }
 
 bool
+ir_is_move(const IrOp *op)
+{
+    if (op->block->op && op->block->op->kind == OP_kernel)
+        return false;
+    return op->kind == OP_read || op->kind == OP_write || op->kind == OP_copy ||
+           ir_op_info[op->kind].code == CODE_reshape;
+}
+
+bool
 ir_is_position(const IrOp *op)
 {
     return op->kind == OP_kernel || op->kind == OP_for ||
-           op->kind == OP_while || op->kind == OP_return || ir_is_hooked(op);
+           op->kind == OP_while || op->kind == OP_return || ir_is_hooked(op) ||
+           ir_is_move(op);
 }
 
 bool

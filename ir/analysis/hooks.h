@@ -27,8 +27,11 @@ IrHooks ir_hooks(Arena *a, IrFunc *fn);
 /* Whether the runtime executes op (print, launch, all_reduce_start, ...). */
 bool ir_is_hooked(const IrOp *op);
 /* Whether compiled code reports that it has reached op: a kernel, a loop, an
- * operation that the runtime executes, or the end. */
+ * operation that the runtime executes, one that moves a value (unless there is
+ * nothing to move), or the end. */
 bool ir_is_position(const IrOp *op);
+/* Whether op, outside of a kernel, gives a value another place or shape. */
+bool ir_is_move(const IrOp *op);
 /* Whether op is a while over a dataset: its iterations end in safepoints. */
 bool ir_is_dataset_loop(const IrOp *op);
 

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 5
+#define TFD_ABI 6
 
 /* The host code of a module exports a function of this name followed by the
  * hash of the module's text, so that code cannot run with the operations of
@@ -42,12 +42,15 @@ typedef struct TfdHooks {
                         const int64_t *dims, int64_t count, int64_t grain);
     /* main has come to the end of an iteration of dataset loop index. */
     int32_t (*safepoint)(TfdCall *call, int32_t index);
+    /* NULL, or called by main and by p_NAME where they store their position,
+     * with that position, and at their end with -1 (D31). */
+    void (*mark)(TfdCall *call, int32_t position);
 
     /* Launches kernel number `kernel` of the plan on items 0 .. items, ranges
      * of at least grain of which are worth a thread (0: one does all). */
     int32_t (*launch)(TfdCall *call, int32_t kernel, void *const *ptrs,
-                      int32_t num_ptrs,
-                      const int64_t *dims, int64_t items, int64_t grain);
+                      int32_t num_ptrs, const int64_t *dims, int64_t items,
+                      int64_t grain);
     int32_t (*copy)(TfdCall *call, void *to, const void *from, int64_t bytes);
     /* Writes and reads the lower bytes of a word, 1 to 8. */
     int32_t (*store)(TfdCall *call, void *to, int64_t word, int32_t bytes);

@@ -44,6 +44,7 @@ enum {
     OPT_QUIET,
     OPT_PROGRESS,
     OPT_STATS,
+    OPT_PROFILE,
     OPT_COMPARE,
     OPT_COMPARE_STEPS,
     OPT_CHECKSUM,
@@ -135,6 +136,13 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_STATS] = {.name = "stats",
                    .help = "at the end, print steps/s, time by kind, bytes "
                            "moved, and memory against the plan"},
+    [OPT_PROFILE] = {.name = "profile",
+                     .arg = "FILE",
+                     .optional = true,
+                     .help = "at the end, print which lines, functions, layers "
+                             "and kernels took the time of a step, and what "
+                             "bounds them; also to FILE.json, or to "
+                             "FILE.trace.json what ran when (docs/profile.md)"},
     [OPT_COMPARE] = {.name = "compare",
                      .arg = "DEVICE",
                      .values = compare_values,
@@ -378,6 +386,34 @@ take_compare(const Options *o, RtOptions *out)
     return OK;
 }
 
+static bool
+ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+static Status
+take_profile(const Options *o, RtOptions *out)
+{
+    const char *file = options_value(o, OPT_PROFILE, "");
+    out->profile = options_given(o, OPT_PROFILE);
+    if (out->profile && out->compare)
+        return status_new(STATUS_USAGE,
+                          "--profile and --compare contradict each other: what "
+                          "is compared takes longer");
+    if (ends_in(file, ".trace.json"))
+        out->profile_trace = file;
+    else if (ends_in(file, ".json"))
+        out->profile_json = file;
+    else if (*file)
+        return status_new(STATUS_USAGE,
+                          "--profile=%s: the file is a .json of the tables, or "
+                          "a .trace.json for chrome://tracing and Perfetto",
+                          file);
+    return OK;
+}
+
 static Status
 take_limits(const Options *o)
 {
@@ -407,6 +443,7 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     TRY(take_progress(o, out));
     TRY(take_checkpoint(o, out));
     TRY(take_compare(o, out));
+    TRY(take_profile(o, out));
     TRY(options_int(o, OPT_SEED, 0, INT64_MAX, &seed));
     TRY(options_int(o, OPT_THREADS, 1, 1024, &threads));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &out->timeout));

@@ -140,17 +140,36 @@ seconds_of_single(const Cost *c, const IrOp *op)
     return machine->kernel + fmax(seconds, bytes / machine->bytes);
 }
 
+static IrKernelWork
+work_in_kernel(const Cost *c, const IrOp *kernel)
+{
+    IrKernelWork w = {0};
+    for (const IrOp *op = kernel->regions[0]->first; op; op = op->next)
+        w.operations += operations_of(c, op);
+    w.bytes = all_bytes(c, kernel->num_operands, kernel->operands) +
+              all_bytes(c, kernel->num_results, kernel->results);
+    return w;
+}
+
 static double
 seconds_of_kernel(const Cost *c, const IrOp *kernel)
 {
     const IrMachine *machine = c->machine;
-    double operations = 0.0;
-    for (const IrOp *op = kernel->regions[0]->first; op; op = op->next)
-        operations += operations_of(c, op);
-    double bytes = all_bytes(c, kernel->num_operands, kernel->operands) +
-                   all_bytes(c, kernel->num_results, kernel->results);
+    IrKernelWork w = work_in_kernel(c, kernel);
     return machine->kernel +
-           fmax(operations / machine->operations, bytes / machine->bytes);
+           fmax(w.operations / machine->operations, w.bytes / machine->bytes);
+}
+
+IrKernelWork
+ir_kernel_work(const IrModule *m, const IrOp *kernel)
+{
+    return work_in_kernel(&(Cost){.module = m}, kernel);
+}
+
+double
+ir_op_operations(const IrModule *m, const IrOp *op)
+{
+    return operations_of(&(Cost){.module = m}, op);
 }
 
 /* ---- collectives -------------------------------------------------------- */

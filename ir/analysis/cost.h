@@ -47,6 +47,15 @@ typedef struct IrProgramWork {
 IrProgramWork ir_program_work(const IrModule *m, const IrFunc *fn,
                               const IrMachine *machine);
 
+/* What one run of a kernel does. */
+typedef struct IrKernelWork {
+    double operations; /* of arithmetic */
+    double bytes;      /* of its operands and results */
+} IrKernelWork;
+IrKernelWork ir_kernel_work(const IrModule *m, const IrOp *kernel);
+/* The arithmetic of an operation within a kernel. */
+double ir_op_operations(const IrModule *m, const IrOp *op);
+
 /* Seconds until that many devices, which m's replicas share, have done it. */
 double ir_work_seconds(const IrModule *m, const IrProgramWork *w,
                        const IrMachine *machine, int num_devices);

@@ -43,7 +43,7 @@ typedef struct TfdHooks {
     /* main has come to the end of an iteration of dataset loop index. */
     int32_t (*safepoint)(TfdCall *call, int32_t index);
     /* NULL, or called by main and by p_NAME where they store their position,
-     * with that position, and at their end with -1 (D31). */
+     * with that position, and at their end with -1 (D33). */
     void (*mark)(TfdCall *call, int32_t position);
 
     /* Launches kernel number `kernel` of the plan on items 0 .. items, ranges

@@ -107,6 +107,8 @@ typedef struct RtExecutor {
     RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
     RtCollUse *coll_uses;     /* for each of the run's; NULL without --stats */
     int started, met;         /* collectives, in this step */
+    struct RtRecorder *recorder; /* of its device, or main's; NULL: nothing is
+                                    timed */
     /* For the watchdog: its current operation (NULL: none), and how many
      * operations the runtime has executed for it. */
     _Atomic(RtInvocation *) running;

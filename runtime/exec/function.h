@@ -54,6 +54,7 @@ struct RtFunction {
     RtHostOp *ops;
     int num_ops, num_safepoints;
     IrOps positions; /* what TfdCall.at counts */
+    int first_slot;  /* of a profile: that of position 0 */
     int num_in, num_out;
     bool prints_each;             /* lines of each replica */
     VEC(const RtHostOp *) starts; /* collectives, in order */

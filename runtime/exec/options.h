@@ -46,12 +46,15 @@ typedef struct RtOptions {
     bool pipeline_threads; /* datasets are made ahead */
     bool stats;            /* are printed to err at the end */
     bool progress;         /* is shown on err */
-    bool compare;          /* each launch of a kernel with the CPU's */
-    int64_t compare_steps; /* in so many steps; 0: in all */
-    bool checksum;         /* of all variables is printed to out at the end */
-    bool load_only;        /* all is made ready, but main is not called */
+    bool profile;          /* times by line and the like, on err at the end */
+    const char *profile_json;  /* the same to this file, or NULL */
+    const char *profile_trace; /* and what happened when; a file or NULL */
+    bool compare;              /* each launch of a kernel with the CPU's */
+    int64_t compare_steps;     /* in so many steps; 0: in all */
+    bool checksum;  /* of all variables is printed to out at the end */
+    bool load_only; /* all is made ready, but main is not called */
     bool preflight; /* with load_only: then the processes measure each other */
-    FILE *out;             /* what the program prints */
+    FILE *out;      /* what the program prints */
     FILE *err;
     /* The run is a process of this job; NULL: it is alone.  Then end, which
      * must be given, is how the job ended. */

@@ -82,6 +82,7 @@ struct RtRun {
     RtAgreement agreement;  /* with the other processes */
     RtStats stats;
     RtProgress progress;
+    struct RtProfile *profile;       /* NULL: nothing is timed */
     struct RtComparison *comparison; /* NULL: nothing is compared */
     bool has_summary;
     RtEvents *events; /* of summary; NULL: not recorded */

@@ -9,6 +9,7 @@
 #include "runtime/exec/function.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
+#include "runtime/profile/recorder.h"
 
 static RtInvocation *
 invocation_of(TfdCall *call)
@@ -127,6 +128,8 @@ hook_safepoint(TfdCall *call, int32_t index)
     atomic_store_explicit(&run->watchdog.steps, run->stats.steps,
                           memory_order_relaxed);
     rt_progress_step(&run->progress, run->stats.steps);
+    if (run->profile)
+        rt_profile_step(run);
     if (run->options->on_step)
         run->options->on_step(run->options->on_step_data, run->stats.steps);
     Status st = rt_checkpoint(main, index);

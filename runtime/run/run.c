@@ -26,6 +26,8 @@
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/iter.h"
 #include "runtime/ops/launch.h"
+#include "runtime/profile/recorder.h"
+#include "runtime/profile/report.h"
 #include "runtime/ps/ps.h"
 #include "runtime/run/checksum.h"
 #include "runtime/run/compare.h"
@@ -396,6 +398,7 @@ make_executors(RtRun *run)
 {
     size_t n = (size_t)run->num_replicas;
     rt_executor_init(&run->main, run, -1);
+    run->main.recorder = run->profile ? &run->profile->main : NULL;
     run->main.device = run->caps->is_host_visible ? run->devices[0] : NULL;
     run->replicas = NEW_ARRAY(run->arena, RtExecutor, n);
     run->locals = run->replicas + run->first_local;
@@ -405,6 +408,8 @@ make_executors(RtRun *run)
         RtExecutor *replica = &run->locals[i];
         replica->device_number = i / run->replicas_each;
         replica->device = run->devices[replica->device_number];
+        if (run->profile)
+            replica->recorder = &run->profile->devices[replica->device_number];
         TRY(allocate_arena(run, replica));
     }
     return OK;
@@ -461,6 +466,8 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(load_code(run, main_ir, main_fn));
     run->own_begin = ir_own_begin(run->arena, run->module);
     TRY(rt_check_memory(run));
+    if (run->options->profile)
+        TRY(rt_profile_open(run));
     TRY(open_devices(run, spin));
     TRY(make_executors(run));
     TRY(run->coll->ops->connect(run->coll));
@@ -540,7 +547,11 @@ call_main(RtRun *run, RtInvocation *main)
     if (run->carrier)
         run->stats.sent_before = rt_carrier_sent(run->carrier);
     atomic_store(&run->main.running, main);
+    if (run->profile)
+        rt_profile_begin(run);
     int32_t end = main->fn->code(&main->call);
+    if (run->profile)
+        rt_profile_end(run);
     rt_watchdog_main_returned(run);
     rt_note_state(run, RT_JOB_RETURNED);
     rt_progress_clear(&run->progress);
@@ -595,6 +606,8 @@ rt_run(const Plan *plan, const RtOptions *options)
     }
     if (!st && options->stats && !options->preflight)
         st = rt_print_stats(&run);
+    if (!st && options->profile && !options->load_only)
+        st = rt_profile_report(&run);
     if (!st) /* who may still use the memory of this one's replicas */
         st = rt_wait_for_others(&run);
     st = leave(&run, st);

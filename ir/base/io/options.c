@@ -147,8 +147,8 @@ take_option(Options *o, Args *args, int row, const char *attached)
                               spelling(o, row));
         return add_value(o, row, "");
     }
-    if (attached)
-        return add_value(o, row, attached);
+    if (attached || r->optional)
+        return add_value(o, row, attached ? attached : "");
     const char *next = args->at < args->argc ? args->argv[args->at] : NULL;
     if (!next || strncmp(next, "--", 2) == 0)
         return status_new(STATUS_USAGE, "%s needs a value: %s %s",
@@ -323,7 +323,7 @@ add_left(Str *s, const OptionRow *r)
     if (r->name)
         str_addf(s, "--%s", r->name);
     if (r->arg)
-        str_addf(s, " %s", r->arg);
+        str_addf(s, r->optional ? "[=%s]" : " %s", r->arg);
 }
 
 /* Adds text word by word from that column on; line_start is where the current

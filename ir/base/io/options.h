@@ -29,6 +29,7 @@ typedef struct OptionRow {
     char letter;               /* of the short form, or 0 */
     bool repeatable;           /* else giving it twice is an error */
     const char *arg;           /* what --help calls its value; NULL: a switch */
+    bool optional;             /* a value stands after = or is left out: "" */
     const char *const *values; /* all possible values, then NULL; or NULL */
     const char *help;          /* the text of --help, which is wrapped there */
     bool alone;                /* the operand may be missing */

@@ -3,7 +3,8 @@
  *
  * A string keeps the values of its holes; constants (a number, a type, another
  * string) become part of the text, so that such a string can be a path.
- * Variables are read where the string stands.
+ * Variables are read where the string stands.  Outside of steps a value that
+ * differs among the replicas is those of all: {0: 1.5, 1: 2.5}.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/dispatch.h"
@@ -111,6 +112,44 @@ add_nest(Builder *b, const FeNest *nest, const char *format, Loc loc)
     return ok;
 }
 
+/* Whether v has a value for each replica, and this is no step of one. */
+static bool
+is_of_each(Lower *cx, FeValue *v)
+{
+    return fe_is_cross(cx) && (v->kind == FE_TENSOR || v->kind == FE_DIM) &&
+           fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
+}
+
+/* The same of a value in a nest, which then is no tensor either. */
+static bool
+has_some_of_each(Lower *cx, FeValue *v)
+{
+    FeValues leaves = {0};
+    if (v->kind != FE_NEST || !fe_is_cross(cx))
+        return false;
+    fe_value_leaves(cx->arena, v, &leaves);
+    for (int i = 0; i < leaves.len; i++)
+        if (is_of_each(cx, leaves.data[i]))
+            return true;
+    return false;
+}
+
+static bool
+add_each(Builder *b, FeValue *v, const char *format, Loc loc)
+{
+    FeArg arg = {.value = v, .loc = loc};
+    FeArgs in = {.name = "print", .args = {&arg}, .loc = loc};
+    FeValue *parts = fe_builtin_local_results(b->cx, &in);
+    bool ok = !fe_is_poison(parts) && !fe_value_has_poison(parts);
+    add_text(b, "{");
+    for (int i = 0; ok && i < parts->nest.len; i++) {
+        add_text(b, fe_format(b->cx, "%s%d: ", i ? ", " : "", i));
+        ok = add_value(b, parts->nest.items[i], format, loc);
+    }
+    add_text(b, "}");
+    return ok;
+}
+
 static void
 add_string(Builder *b, const FeText *t)
 {
@@ -157,7 +196,9 @@ add_value(Builder *b, FeValue *v, const char *format, Loc loc)
     Lower *cx = b->cx;
     if (fe_is_poison(v))
         return false;
-    if (!is_mixed(cx, v) && fe_type_of(cx, v, &t))
+    if (is_of_each(cx, v))
+        return add_each(b, v, format, loc);
+    if (!is_mixed(cx, v) && !has_some_of_each(cx, v) && fe_type_of(cx, v, &t))
         return add_number(b, v, &t, format, loc);
     if (v->kind == FE_NEST)
         return add_nest(b, &v->nest, format, loc);

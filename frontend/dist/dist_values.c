@@ -194,6 +194,8 @@ read_dest(Lower *cx, FeValue *v, Loc loc, const char **dest)
         *dest = v->var->name;
         return true;
     }
+    if (v->kind == FE_TENSOR) /* a distributed value is on all devices */
+        return true;
     fe_error(cx, loc, "the destination is a variable or a device, not %s",
              fe_describe(cx, v));
     return false;
@@ -675,6 +677,64 @@ fe_builtin_value_container(Lower *cx, const FeArgs *in)
 {
     (void)cx;
     return fe_arg(in, 0);
+}
+
+/* The devices of the plan that have a copy of a variable; false with a message
+ * where it has none, or that is not known. */
+static bool
+find_devices(Lower *cx, const FeArgs *in, IrDevices *out)
+{
+    const FeValue *v = fe_arg(in, 0);
+    const IrStrategyInfo *info = &ir_strategy_info[cx->module->strategy];
+    if (v->kind != FE_VAR) {
+        fe_error(cx, fe_arg_loc(in, 0),
+                 "only variables stay on devices, and this is %s",
+                 fe_describe(cx, v));
+        return false;
+    }
+    if (info->servers) {
+        fe_error(cx, fe_arg_loc(in, 0),
+                 "parameter servers have \"%s\", and which they are is known "
+                 "only when a job runs",
+                 v->var->name);
+        return false;
+    }
+    bool ok = !ir_devices_parse(cx->arena, cx->module->devices, out);
+    if (ok && info->central)
+        out->len = 1;
+    return ok;
+}
+
+FeValue *
+fe_builtin_devices(Lower *cx, const FeArgs *in)
+{
+    IrDevices devices = {0};
+    FeValues names = {0};
+    if (!find_devices(cx, in, &devices))
+        return &fe_poison;
+    for (int i = 0; i < devices.len; i++)
+        VEC_PUSH(cx->arena, names,
+                 fe_value_text(cx->arena,
+                               ir_device_name(cx->arena, devices.data[i])));
+    return fe_value_tuple(cx->arena, names.len, names.data);
+}
+
+/* Where main reads it: the first copy. */
+FeValue *
+fe_builtin_device(Lower *cx, const FeArgs *in)
+{
+    IrDevices devices = {0};
+    if (!find_devices(cx, in, &devices))
+        return &fe_poison;
+    if (!fe_is_cross(cx) && cx->context != FE_TOP &&
+        !ir_strategy_info[cx->module->strategy].central)
+        return fe_error_note(
+            cx, in->loc,
+            fe_format(cx, "%s.devices has all of them", fe_arg_text(cx, in, 0)),
+            "each replica has its copy of \"%s\" on a device "
+            "of its own, and this is the code of all",
+            fe_arg(in, 0)->var->name);
+    return fe_value_text(cx->arena, ir_device_name(cx->arena, devices.data[0]));
 }
 
 FeValue *

@@ -327,14 +327,13 @@ instance_field(Lower *cx, FeValue *v, const AstNode *n)
     return b ? fe_binding_value(cx, b) : unknown_field(cx, v, n);
 }
 
-/* NumPy's names for what builtins tell of a tensor. */
+/* NumPy's names for what builtins tell of a tensor, and TensorFlow's for what
+ * they tell of a variable. */
 static const struct {
     const char *field, *builtin;
 } attributes[] = {
-    {"shape", "shape"},
-    {"T", "transpose"},
-    {"dtype", "dtype"},
-    {"ndim", "rank"},
+    {"shape", "shape"}, {"T", "transpose"},   {"dtype", "dtype"},
+    {"ndim", "rank"},   {"device", "device"}, {"devices", "devices"},
 };
 
 static FeValue *

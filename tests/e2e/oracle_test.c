@@ -44,6 +44,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/metrics.tfd", "", 2},
     {"tests/e2e/programs/optimizers.tfd", "", 2},
     {"tests/e2e/programs/keras.tfd", "", 2},
+    {"tests/e2e/programs/keras_metrics.tfd", "", 3},
     {"tests/e2e/programs/ordered.tfd", "", 3},
     {"tests/e2e/programs/custom_gradients.tfd", "", 3},
     {"tests/e2e/programs/pipelines.tfd", "", 3},

@@ -33,7 +33,7 @@ ORIGINS = [
                'itertools.', 'math.', 'list.', 'MPI_', 'jax.', 'optax.')),
     ('PyTorch', ('torch.', 'F.', 'torchvision.', 'torcheval.',
                  'torchmetrics.')),
-    ('TensorFlow', ('tf.',)),
+    ('TensorFlow', ('tf.', 'keras_hub.')),
 ]
 
 # The functions of a module that programs call.

@@ -28,6 +28,7 @@ static const Program programs[] = {
     {"docs/examples/contexts.tfd", "", -2},
     {"docs/examples/ragged.tfd", "", -3},
     {"tests/e2e/programs/accumulate.tfd", "", 3},
+    {"tests/e2e/programs/accumulated.tfd", "", 3},
     {"tests/e2e/programs/datasets.tfd", "", 3},
     {"tests/e2e/programs/division.tfd", "", 1},
     {"tests/e2e/programs/dtypes.tfd", "", 3},

@@ -37,7 +37,7 @@ ORIGINS = [
 ]
 
 # The functions of a module that programs call.
-METHODS = ('call', 'apply', 'update', 'result', 'reset', 'value', 'weights',
+METHODS = ('call', 'apply', 'update', 'result', 'reset', 'flush', 'value', 'weights',
            'scaled')
 
 

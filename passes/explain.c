@@ -372,5 +372,6 @@ pass_explain(Str *out, const IrModule *m)
     explain_batches(out, m);
     pass_explain_inserted(out, m);
     pass_explain_processes(out, m);
+    pass_explain_servers(out, m);
     explain_memory(out, m);
 }

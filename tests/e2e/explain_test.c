@@ -485,6 +485,34 @@ choices_of_processes_are_explained(void **state)
     assert_non_null(strstr(page, "\n  nccl               two_phase\n\n"));
 }
 
+/* Of the example: 26 rows of 8 f32 are 832 bytes; of N rows that a step changes
+ * their numbers and their gradients are pushed, 8 + 8 * 4 bytes each. */
+static void
+pushes_have_bytes(void **state)
+{
+    Arena *a = *state;
+    static const char *const says[] = {
+        "  update.7     writes rate.squares.table, table\n",
+        "  main.2 pushes, each time it comes there\n"
+        "    update.7     40*N bytes\n"
+        "    update.8     832 bytes\n"
+        "    update.9     0 bytes\n"
+        "    update.10    8 bytes\n",
+    };
+    const char *page = run_ok(a,
+                              "tfdc %s/docs/examples/coordinator.tfd "
+                              "--devices cpu:0-1 --explain",
+                              getenv("TFD_ROOT"))
+                           .out;
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (!strstr(page, says[i]))
+            fail_msg("\"%s\" is not in\n%s", says[i], page);
+    page = run_ok(a, "tfdc %s/docs/examples/linear.tfd --explain",
+                  getenv("TFD_ROOT"))
+               .out;
+    assert_null(strstr(page, "that servers execute"));
+}
+
 int
 main(void)
 {
@@ -492,6 +520,7 @@ main(void)
         cmocka_unit_test(choices_of_processes_are_explained),
         cmocka_unit_test(every_reason_is_explained),
         cmocka_unit_test(moves_have_bytes),
+        cmocka_unit_test(pushes_have_bytes),
         cmocka_unit_test(packs_name_every_source_line),
         cmocka_unit_test(sharing_is_accounted_for),
         cmocka_unit_test(runs_say_what_sharing_saved),

@@ -211,7 +211,16 @@ fold(const Simplify *s, IrOp *op)
     IrValue *v = fold_elementwise(op);
     if (!v)
         v = apply_rules(op);
+    if (!v)
+        v = pass_simplify_range(op);
     return v || s->first ? v : pass_simplify_transposed_product(op);
+}
+
+/* Whether op is an assert that holds. */
+static bool
+always_holds(const IrOp *op)
+{
+    return op->kind == OP_assert && is_known(op->operands[0], 1);
 }
 
 static void
@@ -220,6 +229,11 @@ fold_block(Simplify *s, IrBlock *b)
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         ir_follow_forwards(op);
+        if (always_holds(op)) {
+            ir_remove(op);
+            s->changed = true;
+            continue;
+        }
         if (op->kind == OP_kernel)
             continue;
         for (int i = 0; i < op->num_regions; i++)

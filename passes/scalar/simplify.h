@@ -1,5 +1,6 @@
 /*
- * simplify.h - simplify's rules for successive moves (simplify_moves.c)
+ * simplify.h - simplify's rules for successive moves (simplify_moves.c), and
+ * for integers between known bounds (simplify_ranges.c)
  */
 #ifndef TFD_PASSES_SCALAR_SIMPLIFY_H
 #define TFD_PASSES_SCALAR_SIMPLIFY_H
@@ -13,5 +14,9 @@ bool pass_simplify_skip_inner_move(IrOp *op);
 /* The replacement of a transpose that swaps the sides of a product with no
  * other use: the product of the operands in the other order; else NULL. */
 IrValue *pass_simplify_transposed_product(IrOp *op);
+
+/* The replacement of a comparison that always holds or never does, or of a
+ * minimum or maximum that is its first operand; else NULL. */
+IrValue *pass_simplify_range(IrOp *op);
 
 #endif

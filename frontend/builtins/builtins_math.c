@@ -133,6 +133,25 @@ fe_builtin_grad(Lower *cx, const FeArgs *in)
     return fe_grad(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc);
 }
 
+/* f is lowered here, so that all that it calls is computed so, too. */
+FeValue *
+fe_builtin_precision(Lower *cx, const FeArgs *in)
+{
+    DType widest = cx->options->widen ? DT_f64 : DT_f32, t = widest;
+    if (!fe_arg_dtype(cx, in, 0, &t))
+        return &fe_poison;
+    if (t != DT_bf16 && t != DT_f16 && t != widest)
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "a precision is bf16, f16 or f32, not %s",
+                        dtype_info[t].name);
+    const DType *outer = cx->precision;
+    cx->precision = &t;
+    FeValue *result =
+        fe_call_with(cx, fe_arg(in, 1), 0, NULL, false, "called", in->loc);
+    cx->precision = outer;
+    return result;
+}
+
 /* ---- matrix product ----------------------------------------------------- */
 
 /* The shape that the batch dimensions of x and y (all but the last two) have

@@ -88,6 +88,9 @@ struct Lower {
     IrVar *updated;           /* FE_UPDATE: its variable, NULL for non_slot */
     const IrType *init_type;  /* FE_INIT: of the variable */
 
+    /* What contractions of f32 are computed in; NULL outside of precision(). */
+    const DType *precision;
+
     bool strategy_is_implied;    /* the number of devices chose it */
     FeScope *builtins, *file;    /* outermost names; those of the main file */
     VEC(FeWrite) writes;         /* assignments to muts, oldest first */

@@ -606,10 +606,53 @@ fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
     return ir_op_new(fn, kind, n, operands, loc);
 }
 
+static bool
+is_narrow(IrOpKind kind)
+{
+    switch (kind) {
+#define NARROW(op, why) case OP_##op:
+#include "frontend/emit/precision.def"
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool
+all_f32(const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (!op->operands[i] || op->operands[i]->type.dtype != DT_f32)
+            return false;
+    return true;
+}
+
+static FeValue *
+cast(Lower *cx, IrValue *x, DType t, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_cast, 1, &x, loc);
+    ir_set_int(op, A_dtype, t);
+    return fe_emit(cx, op);
+}
+
+/* op in the dtype that precision() says, and its result in f32. */
+static FeValue *
+emit_narrow(Lower *cx, IrOp *op)
+{
+    DType t = *cx->precision;
+    for (int i = 0; i < op->num_operands; i++)
+        op->operands[i] = fe_tensor(cast(cx, op->operands[i], t, op->loc));
+    IrValue *result = fe_tensor(fe_emit(cx, op));
+    return cast(cx, result, DT_f32, op->loc);
+}
+
 FeValue *
 fe_emit(Lower *cx, IrOp *op)
 {
     assert(!op->block);
+    if (cx->precision && *cx->precision != DT_f32 && is_narrow(op->kind) &&
+        all_f32(op))
+        return emit_narrow(cx, op);
     for (int i = 0; i < op->num_operands; i++)
         if (!op->operands[i])
             return &fe_poison;

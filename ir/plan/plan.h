@@ -129,8 +129,8 @@ void plan_print_code(Str *out, const PlanCode *codes, int num);
 /* The number of a device program; -1 for any other function. */
 int plan_program_number(const Plan *p, const IrFunc *fn);
 
-/* Gives the module's operations their calls, which nothing but a profile needs.
- */
+/* Gives the module's operations their calls, which only a profile and
+ * the message of a fault need. */
 Status plan_load_calls(const Plan *p) MUST_USE;
 
 /* "cannot run "x.tfp": ...", for any defect of a plan. */

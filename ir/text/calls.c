@@ -192,8 +192,9 @@ read_call(CallReader *r)
     call->function = take_word(r);
     const char *layer = take_word(r);
     call->layer = strcmp(layer, "-") == 0 ? NULL : layer;
-    call->note = arena_printf(r->module->arena, "%s is called from here",
-                              call->function);
+    call->note = arena_printf(r->module->arena, "%s%s%s is called from here",
+                              call->function, call->layer ? " of " : "",
+                              call->layer ? call->layer : "");
     r->bad = r->bad || !takes(r, "\n");
     VEC_PUSH(r->module->arena, r->calls, call);
 }

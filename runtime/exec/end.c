@@ -55,12 +55,27 @@ note_resume(const RtRun *run, Loc loc)
 static void
 note_replica(const RtRun *run, const RtExecutor *replica, Loc loc)
 {
+    long long steps = atomic_load(&run->watchdog.steps);
+    Arena *scratch = arena_new(NULL, "a fault");
+    Str s = str_new(scratch);
+    str_addf(&s, "on replica %d, device %s", replica->replica,
+             replica->device->name);
     if (run->size > 1)
-        diag_note(run->plan->diag, loc, "on replica %d, device %s of rank %d",
-                  replica->replica, replica->device->name, run->rank);
-    else
-        diag_note(run->plan->diag, loc, "on replica %d, device %s",
-                  replica->replica, replica->device->name);
+        str_addf(&s, " of rank %d", run->rank);
+    if (steps)
+        str_addf(&s, ", after %lld step%s", steps, steps == 1 ? "" : "s");
+    diag_note(run->plan->diag, loc, "%s", str_text(&s));
+    arena_release(scratch);
+}
+
+/* A run that works needs no calls, so the plan's are read only here. */
+static void
+note_calls(const RtRun *run, const IrOp *op)
+{
+    Status st = plan_load_calls(run->plan);
+    if (!st)
+        ir_note_calls(run->plan->diag, op->calls, NO_LOC);
+    status_free(st);
 }
 
 /* The fault of an executor, which may be NULL. */
@@ -75,9 +90,10 @@ status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
     }
     diag_error(d, f->op->loc, "%s", str_text(&f->text));
     add_notes(d, &f->notes);
+    note_calls(run, f->op);
     if (f->late)
         note_resume(run, f->op->loc);
-    else if (executor && executor->replica >= 0 && run->num_replicas > 1)
+    else if (executor && executor->replica >= 0)
         note_replica(run, executor, f->op->loc);
     return status_new(f->kind, "%s", str_text(&f->text));
 }

@@ -477,7 +477,8 @@ report_foreign_word(FeParser *ps)
                                                             : NULL;
         if (!t || strcmp(t->text, word) != 0)
             continue;
-        fe_syntax_error(ps, t->place, "there is no \"%s\" here", word);
+        fe_syntax_error(ps, t->place, "there is no \"%s\" in this language",
+                        word);
         fe_note(ps, t->place, "%s", foreign_words[i].note);
         return true;
     }

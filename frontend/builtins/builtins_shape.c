@@ -125,6 +125,27 @@ close_shape(Lower *cx, const IrValue *x, Shape *s, int open, Loc loc)
     return false;
 }
 
+/* The shape with -1 in place of the first dimension that may have it. */
+static const char *
+open_note(Lower *cx, Dim elements, const Shape *s)
+{
+    for (int open = 0; open < s->rank; open++) {
+        Dim rest = ir_dim_const(1), size;
+        Str text = str_new(cx->arena);
+        bool ok = true;
+        for (int i = 0; i < s->rank; i++) {
+            ok = ok && (i == open || ir_dim_mul(rest, s->dims[i], &rest));
+            str_addf(&text, "%s%lld", i ? ", " : "",
+                     i == open ? -1 : (long long)s->dims[i].c);
+        }
+        if (ok && !ir_dim_equal(rest, ir_dim_const(0)) &&
+            ir_dim_div(elements, rest, &size))
+            return fe_format(cx, "-1 is what is left: (%s)", str_text(&text));
+    }
+    return "rows that belong together are grouped in the dataset, as by "
+           ".batch(2, drop_remainder = true).batch(4)";
+}
+
 /* Whether x has as many elements as the shape; a replica's share of a batch
  * has a length that no constant is. */
 static bool
@@ -145,8 +166,7 @@ check_elements(Lower *cx, const IrValue *x, const Shape *s, Loc loc)
                       "cannot reshape %s to %s: %lld elements are not %lld",
                       from, to, (long long)have.c, (long long)want.c);
     else
-        fe_error_note(cx, loc,
-                      "-1 stands for the dimension that is left: (-1, 2)",
+        fe_error_note(cx, loc, open_note(cx, have, s),
                       "cannot reshape %s to %s: a length is known only when "
                       "the program runs",
                       from, to);

@@ -48,6 +48,22 @@ is_of_library(const Combine *c)
     return !loc_is_same(fe_user_loc(c->cx, c->loc), c->loc);
 }
 
+/* The value times the number of replicas, which is an i32. */
+static const char *
+times_replicas(const Combine *c)
+{
+    IrType t;
+    FeArg *arg = c->in->args[1];
+    bool casts = fe_type_of(c->cx, arg->value, &t) && t.dtype != DT_i32 &&
+                 dtype_info[t.dtype].bytes > 1;
+    bool binds_less = arg->node && arg->node->kind == AST_BINARY;
+    const char *factor =
+        casts ? fe_format(c->cx, "%s(num_replicas)", dtype_info[t.dtype].name)
+              : "num_replicas";
+    return fe_format(c->cx, binds_less ? "(%s) * %s" : "%s * %s", c->text,
+                     factor);
+}
+
 static FeValue *
 refuse_same_sum(const Combine *c)
 {
@@ -67,7 +83,7 @@ refuse_same_sum(const Combine *c)
             c->text, c->in->name);
     return fe_error_note(
         c->cx, c->loc,
-        fe_format(c->cx, "write %s * num_replicas if you mean that", c->text),
+        fe_format(c->cx, "write %s if you mean that", times_replicas(c)),
         "%s is the same on every replica, and %s would count it once for each",
         c->text, c->in->name);
 }

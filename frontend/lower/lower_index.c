@@ -268,7 +268,7 @@ refuse_mask(Lower *cx, const AstNode *mask)
     const char *text = fe_ast_text(cx->arena, mask);
     fe_error_note(cx, mask->loc,
                   fe_format(cx,
-                            "where(%s, x, 0.0) keeps the shape, and has 0 for "
+                            "where(%s, x, 0) keeps the shape, and has 0 for "
                             "the others",
                             text),
                   "an index of bools: how many elements it selects is known "

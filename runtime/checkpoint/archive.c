@@ -59,34 +59,6 @@ make_room(RtArchive *ar, size_t n)
     ar->cap = cap;
 }
 
-static void
-read_bytes(RtArchive *ar, void *bytes, size_t n)
-{
-    if (n > ar->len - ar->at)
-        rt_archive_fail(ar, "it ends too early");
-    if (ar->wrong) {
-        memset(bytes, 0, n);
-        return;
-    }
-    memcpy(bytes, ar->data + ar->at, n);
-    ar->at += n;
-}
-
-void
-rt_archive_bytes(RtArchive *ar, void *bytes, size_t n)
-{
-    assert(ar->reads ? ar->at <= ar->len : ar->len <= ar->cap);
-    if (n == 0)
-        return;
-    if (ar->reads) {
-        read_bytes(ar, bytes, n);
-        return;
-    }
-    make_room(ar, n);
-    memcpy(ar->data + ar->len, bytes, n);
-    ar->len += n;
-}
-
 void *
 rt_archive_place(RtArchive *ar, size_t n)
 {
@@ -101,6 +73,20 @@ rt_archive_place(RtArchive *ar, size_t n)
         return NULL;
     ar->at += n;
     return ar->data + ar->at - n;
+}
+
+void
+rt_archive_bytes(RtArchive *ar, void *bytes, size_t n)
+{
+    if (n == 0)
+        return;
+    void *place = rt_archive_place(ar, n);
+    if (!ar->reads)
+        memcpy(place, bytes, n);
+    else if (place)
+        memcpy(bytes, place, n);
+    else
+        memset(bytes, 0, n);
 }
 
 /* ---- numbers ------------------------------------------------------------ */

@@ -8,11 +8,12 @@
 
 #include <assert.h>
 #include <string.h>
-#include "ir/analysis/batch.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
+#include "runtime/data/data.h"
 #include "runtime/hal/wait.h"
+#include "runtime/ps/batches.h"
 
 static const double again = 1; /* seconds until a request is sent again */
 
@@ -192,9 +193,8 @@ static void
 add_update(RtRun *run, RtArchive *out, int64_t update, RtInvocation *inv,
            const RtHostOp *h)
 {
-    size_t dims = (size_t)ir_num_pairs(run->module) * sizeof(IrBatchSizes);
     rt_archive_i64(out, &update, 0, INT64_MAX);
-    rt_archive_bytes(out, inv->executor->dims, dims);
+    rt_ps_batches(run, inv->executor, out);
     char *scratch = inv->executor->copies;
     for (int i = 0; i < h->op->num_operands; i++) {
         size_t n = rt_value_bytes(&h->in[i], inv->executor->dims);
@@ -328,7 +328,7 @@ wait_for_answers(RtPsClient *c)
     c->net->zmq->zmq_poll(items, n, WAIT_MS);
     rt_ps_progress(c);
     if (rt_is_stopped(c->run))
-        return status_new(STATUS_STOPPED, "it is stopped");
+        return rt_data_stopped();
     return OK;
 }
 

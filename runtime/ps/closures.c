@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 #include "ir/analysis/batch.h"
+#include "runtime/ps/batches.h"
 
 /* ---- what is known when a plan is loaded -------------------------------- */
 
@@ -140,46 +141,25 @@ rt_closure_of_value(const RtClosures *c, const IrValue *v)
 
 /* ---- bytes -------------------------------------------------------------- */
 
-/* A length before bytes, which has to be n. */
-static bool
-same_length(RtArchive *ar, size_t n)
-{
-    int64_t bytes = (int64_t)n;
-    rt_archive_count(ar, &bytes, INT64_MAX, 1);
-    if (ar->reads && bytes != (int64_t)n)
-        rt_archive_fail(ar, "a value has %lld bytes, and not %zu",
-                        (long long)bytes, n);
-    return !ar->wrong;
-}
-
 static void
 host_bytes(RtArchive *ar, void *value, size_t n)
 {
-    if (same_length(ar, n))
-        rt_archive_bytes(ar, value, n);
+    size_t part = rt_archive_begin_part(ar);
+    rt_archive_bytes(ar, value, n);
+    rt_archive_end_part(ar, part);
 }
 
 /* Bytes on a device, through the archive's own memory. */
 static void
 row_bytes(RtArchive *ar, RtDevicePtr row, size_t n)
 {
-    char *bytes = same_length(ar, n) ? rt_archive_place(ar, n) : NULL;
-    if (bytes && ar->reads)
-        rt_copy_in(row, bytes, n);
-    else if (bytes)
+    size_t part = rt_archive_begin_part(ar);
+    char *bytes = rt_archive_place(ar, n);
+    if (bytes && !ar->reads)
         rt_copy_out(bytes, row, n);
-}
-
-/* Sizes of batches within their bounds, for which arenas were made. */
-static void
-check_batches(const RtRun *run, const RtExecutor *executor, RtArchive *ar)
-{
-    const IrModule *m = run->module;
-    for (int32_t i = 0; ar->reads && i < m->symbols.len; i++) {
-        int64_t now = executor->dims[ir_symbol_word(m, i)];
-        if (now < 0 || now > m->symbols.data[i].bound)
-            rt_archive_fail(ar, "a batch has %lld rows", (long long)now);
-    }
+    rt_archive_end_part(ar, part);
+    if (bytes && ar->reads && !ar->wrong)
+        rt_copy_in(row, bytes, n);
 }
 
 /* The sizes of batches on all replicas, which are of this process. */
@@ -187,10 +167,8 @@ static void
 batches(RtRun *run, RtArchive *ar)
 {
     size_t n = (size_t)ir_num_pairs(run->module) * sizeof(IrBatchSizes);
-    for (int r = 0; r < run->num_replicas; r++) {
-        rt_archive_bytes(ar, run->replicas[r].dims, n);
-        check_batches(run, &run->replicas[r], ar);
-    }
+    for (int r = 0; r < run->num_replicas; r++)
+        rt_ps_batches(run, &run->replicas[r], ar);
     if (ar->reads && n)
         memcpy(run->main.dims, run->replicas[0].dims, n);
 }

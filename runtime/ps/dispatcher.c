@@ -14,6 +14,7 @@
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/system.h"
+#include "runtime/data/data.h"
 #include "runtime/hal/wait.h"
 
 static const double usual_silence = 2; /* seconds */
@@ -486,7 +487,7 @@ wait_until(RtDispatcher *d, Condition *holds, const void *data)
         bool stopped = d->config.is_stopped(d->config.data);
         pthread_mutex_lock(&d->lock);
         if (stopped)
-            return status_new(STATUS_STOPPED, "it is stopped");
+            return rt_data_stopped();
     }
     Status st = d->failure;
     d->failure = OK;

@@ -6,10 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "ir/base/message.h"
+#include "runtime/data/data.h"
 #include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
 
-static const double patience = 10; /* seconds without the coordinator */
+static const double usual_patience = 10; /* seconds without the coordinator */
 
 enum { TRY_MS = 50, SAY_AGAIN = 1 /* seconds */, MOST_ADDRESSES = 64 };
 
@@ -124,7 +125,7 @@ wait_for_welcome(Joining *j)
         }
         take_answers(j);
         if (m->config.is_stopped(m->config.data))
-            return status_new(STATUS_STOPPED, "it is stopped");
+            return rt_data_stopped();
     }
     return j->refused;
 }
@@ -169,6 +170,10 @@ Status
 rt_ps_member_check(const RtPsMember *m)
 {
     double silent = rt_seconds() - m->heard;
+    double silence = m->config.task->silence;
+    double patience = silence > 0 ? silence : usual_patience;
+    if (m->config.is_stopped(m->config.data))
+        return rt_data_stopped();
     if (silent < patience)
         return OK;
     return status_new(STATUS_MACHINE,

@@ -37,7 +37,8 @@ void rt_ps_member_leave(RtPsMember *m); /* also for one of zeros */
  * coordinator lives. */
 void rt_ps_member_greet(RtPsMember *m);
 
-/* The coordinator has not been heard for long: the failure. */
+/* The failure if the coordinator has not been heard for long, or the run is to
+ * stop. */
 Status rt_ps_member_check(const RtPsMember *m) MUST_USE;
 
 #endif

@@ -305,8 +305,7 @@ rt_ps_settle(RtInvocation *inv, const RtHostOp *h, int i)
             rt_archive_reader(ps->run->arena, bytes->data, bytes->len);
         rt_closure_result(&ps->closures, op, index, &in);
         if (in.wrong)
-            st = status_new(STATUS_INPUT, "a closure's result is damaged: %s",
-                            in.wrong);
+            st = status_new(STATUS_INPUT, "%s", in.wrong);
         op->is_set[index] = true;
     }
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;

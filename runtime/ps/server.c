@@ -14,6 +14,7 @@
 #include "runtime/exec/watchdog.h"
 #include "runtime/hal/wait.h"
 #include "runtime/ps/applied.h"
+#include "runtime/ps/batches.h"
 
 enum { TURN_MS = 50 };
 
@@ -101,21 +102,6 @@ init_apply(Server *s, Apply *a, const RtUpdate *u)
 
 /* ---- updates ------------------------------------------------------------ */
 
-/* Sizes within their bounds, for which arenas were made. */
-static void
-read_batches(const RtRun *run, RtArchive *in)
-{
-    const IrModule *m = run->module;
-    RtExecutor *replica = &run->locals[0];
-    rt_archive_bytes(in, replica->dims,
-                     (size_t)ir_num_pairs(m) * sizeof(IrBatchSizes));
-    for (int32_t i = 0; i < m->symbols.len; i++) {
-        int64_t now = replica->dims[ir_symbol_word(m, i)];
-        if (now < 0 || now > m->symbols.data[i].bound)
-            rt_archive_fail(in, "a batch has %lld rows", (long long)now);
-    }
-}
-
 static void
 read_arguments(const RtRun *run, Apply *a, RtArchive *in)
 {
@@ -160,7 +146,7 @@ apply(Server *s, int64_t update, RtArchive *in)
 {
     RtRun *run = s->with.run;
     const RtUpdate *u = &s->with.placement->updates.data[update];
-    read_batches(run, in);
+    rt_ps_batches(run, &run->locals[0], in);
     read_arguments(run, &s->applies[update], in);
     if (in->wrong || s->failure)
         return;
@@ -296,7 +282,6 @@ listen_to_coordinator(Server *s)
 static Status
 serve(Server *s)
 {
-    const RtRun *run = s->with.run;
     RtPsListener *l = s->with.listener;
     zmq_pollitem_t items[] = {{l->router, 0, ZMQ_POLLIN, 0},
                               {s->with.member->socket, 0, ZMQ_POLLIN, 0},
@@ -306,8 +291,6 @@ serve(Server *s)
         take_requests(s);
         listen_to_coordinator(s);
         TRY(rt_ps_member_check(s->with.member));
-        if (rt_is_interrupted(run))
-            return status_new(STATUS_STOPPED, "interrupted");
     }
     return OK;
 }

@@ -341,7 +341,6 @@ may_execute(const Worker *w)
 static Status
 work(Worker *w)
 {
-    const RtRun *run = w->with.run;
     while (!w->has_ended) {
         take_messages(w);
         if (may_execute(w))
@@ -350,8 +349,6 @@ work(Worker *w)
             wait_for_messages(w);
         synchronize(w);
         TRY(rt_ps_member_check(w->with.member));
-        if (rt_is_interrupted(run))
-            return status_new(STATUS_STOPPED, "interrupted");
     }
     return OK;
 }

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+from hosts import free_port
 from tap import check, end
 
 TFDC, RUN, ROOT = map(os.path.abspath, sys.argv[1:4])
@@ -238,6 +239,48 @@ def interrupts():
           f"{p.returncode} {out} {err} left: {left}")
 
 
+def a_stopped_coordinator():
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    p = start(made, "-n", "workers=1,ps=1", "--silence", "1", "--set",
+              "closures=100000000")
+    while not tasks(p, "worker"):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+        others = list(tasks(p, "worker")) + list(tasks(p, "ps"))
+        coordinator = [int(word) for word in f.read().split()
+                       if int(word) not in others]
+    send(coordinator[0], signal.SIGSTOP)
+    out, err = p.communicate(timeout=LIMIT)
+    check("a coordinator that is stopped ends the job", p.returncode == 3 and
+          "the coordinator has not been heard for 1 s" in err,
+          f"{p.returncode} {out} {err}")
+
+
+def by_hand():
+    """Tasks that are started one by one."""
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    at = f"127.0.0.1:{free_port()}"
+    coordinator = start(made, "--coordinate", "workers=1,ps=1", "--listen", at)
+    other = plan(os.path.join(PROGRAMS, "fails.tfd"))
+    code, out, err = run(other, "--serve", "ps:0", "--join", at)
+    check("a server with another plan is refused", code == 2 and
+          f"the coordinator at tcp://{at} refuses it: it has another plan" in
+          err, f"{code} {out} {err}")
+    code, out, err = run(made, "--serve", "ps:0", "--join", at, "--listen", at)
+    check("a server listens where another process does", code == 3 and
+          f"cannot listen on {at}: Address already in use" in err,
+          f"{code} {out} {err}")
+    parts = [start(made, "--serve", task, "--join", at)
+             for task in ["worker:0", "ps:0"]]
+    out, err = coordinator.communicate(timeout=LIMIT)
+    ends = [part.wait(LIMIT) for part in parts]
+    check("tasks started by hand", coordinator.returncode == 0 and
+          out == counts(1000) and ends == [0, 0], f"{out} {err} {ends}")
+    for part in parts:
+        part.communicate()
+
+
 # ---- strangers ------------------------------------------------------------
 
 def ports(pids):
@@ -304,5 +347,7 @@ with tempfile.TemporaryDirectory() as folder:
     exactly_once()
     a_lost_server()
     interrupts()
+    a_stopped_coordinator()
+    by_hand()
     strangers()
 end()

@@ -215,6 +215,50 @@ all_end_once(void **state)
     assert_true(q.num_put_back > 0);
 }
 
+/* ---- messages ------------------------------------------------------------ */
+
+static void
+a_task_beyond_all_is_refused(void **state)
+{
+    RtArchive out = rt_archive_writer(arena, 0), in;
+    RtPsHello h = {.role = RT_ROLE_ps,
+                   .index = RT_PS_MOST_TASKS,
+                   .plan = "",
+                   .host = "",
+                   .address = ""};
+    (void)state;
+    rt_ps_begin(&out, RT_PS_HELLO);
+    rt_ps_hello(&out, &h);
+    assert_int_equal(rt_ps_read(&in, arena, out.data, out.len), RT_PS_HELLO);
+    rt_ps_hello(&in, &h);
+    assert_string_equal(in.wrong, "there is no task 4096");
+    assert_false(rt_ps_is_good(&in));
+}
+
+/* A message that is cut anywhere, or has bytes after its end, is none. */
+static void
+a_damaged_message_is_none(void **state)
+{
+    RtArchive out = rt_archive_writer(arena, 0), in;
+    const char *addresses[] = {"tcp://a:1", "tcp://b:2"};
+    RtPsWelcome w = {.num_servers = 2, .addresses = addresses};
+    (void)state;
+    rt_ps_begin(&out, RT_PS_WELCOME);
+    rt_ps_welcome(&out, &w);
+    for (size_t n = 0; n <= out.len; n++) {
+        RtPsType type = rt_ps_read(&in, arena, out.data, n);
+        if (type == RT_PS_WELCOME)
+            rt_ps_welcome(&in, &w);
+        assert_int_equal(type == RT_PS_WELCOME && rt_ps_is_good(&in),
+                         n == out.len);
+    }
+    assert_string_equal(w.addresses[1], "tcp://b:2");
+    rt_archive_place(&out, 1);
+    rt_ps_read(&in, arena, out.data, out.len);
+    rt_ps_welcome(&in, &w);
+    assert_false(rt_ps_is_good(&in));
+}
+
 /* ---- what a server has applied ------------------------------------------- */
 
 static void
@@ -267,6 +311,10 @@ main(void)
         cmocka_unit_test_setup_teardown(the_window_fills, set_up,
                                         release_arena),
         cmocka_unit_test_setup_teardown(all_end_once, set_up, release_arena),
+        cmocka_unit_test_setup_teardown(a_task_beyond_all_is_refused, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(a_damaged_message_is_none, set_up,
+                                        release_arena),
         cmocka_unit_test_setup_teardown(an_id_is_applied_once, set_up,
                                         release_arena),
         cmocka_unit_test_setup_teardown(bits_are_used_again, set_up,

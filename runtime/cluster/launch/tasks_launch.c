@@ -138,6 +138,7 @@ say(const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     message_said(format, line);
+    message_shown(line);
     fprintf(stderr, "tfd-run: %s\n", line);
     fflush(stderr);
 }

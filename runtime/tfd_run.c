@@ -558,11 +558,13 @@ check_processes(Arena *a, const Options *o, const Plan *plan)
 {
     const char *text = options_value(o, OPT_PROCESSES, "");
     RtTaskCounts counts;
+    if (rt_is_number(text))
+        return OK;
     Status st = rt_task_counts_parse(a, "-n", text, &counts);
     bool is_tasks = !st;
     status_free(st);
     if (!is_tasks)
-        return OK;
+        return OK; /* what it should be is said where it is read */
     return status_new(STATUS_USAGE,
                       "-n %s is for plans of strategy parameter_server, and "
                       "this one's is %s: -n %d",

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "ir/analysis/per_replica.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
@@ -97,8 +98,9 @@ set_variable(RtPsClient *c, int var, RtArchive *in)
     int64_t n = 0;
     if (!ir_type_bytes(run->module, &v->type, &n))
         UNREACHABLE("\"%s\" has no size", v->name);
+    int step = ir_var_is_shared(v) ? run->replicas_each : 1;
     const char *bytes = rt_archive_place(in, (size_t)n);
-    for (int i = 0; bytes && i < run->num_local; i += run->replicas_each)
+    for (int i = 0; bytes && i < run->num_local; i += step)
         rt_copy_in(rt_ptr_add(run->locals[i].base, (size_t)v->place.offset),
                    bytes, (size_t)n);
 }

@@ -93,6 +93,12 @@ def one_worker_has_the_bits_of_none():
     served = run(made, "--checksum", "-n", "workers=1,ps=2")
     check("one worker: the bits of one process", alone == served,
           f"{alone}\n{served}")
+    own = plan(os.path.join(PROGRAMS, "dropout.tfd"), "--devices", "cpu:0-3")
+    on_one = ["--checksum", "--devices", "cpu:0"]
+    alone = run(own, *on_one)
+    served = run(own, *on_one, "-n", "workers=1,ps=2")
+    check("... with random numbers of four replicas on a device",
+          alone == served and alone[0] == 0, f"{alone}\n{served}")
     code, out, err = run(made, "-n", "workers=3,ps=2")
     check("three workers learn the same", code == 0 and "26 of 26" in out,
           out + err)

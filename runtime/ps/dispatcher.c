@@ -383,16 +383,9 @@ dispatch(void *data)
 static Status
 announce(const RtDispatcher *d)
 {
-    int fd = d->config.task->announce_fd;
-    char line[16];
-    if (fd < 0)
-        return OK;
-    int n = snprintf(line, sizeof line, "%d\n", d->listener.port);
-    Status st = write(fd, line, (size_t)n) == n
-                    ? OK
-                    : rt_system_error("telling the port");
-    close(fd);
-    return st;
+    char port[16];
+    snprintf(port, sizeof port, "%d", d->listener.port);
+    return rt_ps_announce(d->config.task->announce_fd, port);
 }
 
 static Status

@@ -152,7 +152,8 @@ rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config, RtPsMember *m,
     m->heard = m->greeted = rt_seconds();
     RtPsHeartbeat own = {(uint32_t)task->role, (uint32_t)task->index,
                          task->incarnation};
-    return rt_heartbeats_start(net, j.addresses[j.chosen], own, &m->heartbeats);
+    TRY(rt_heartbeats_start(net, j.addresses[j.chosen], own, &m->heartbeats));
+    return rt_ps_announce(task->announce_fd, "joined");
 }
 
 void

@@ -4,6 +4,8 @@
 #include "runtime/ps/sockets.h"
 
 #include <string.h>
+#include <unistd.h>
+#include "runtime/hal/system.h"
 
 /* Of a message that a listener takes: strangers without a key send none. */
 static const int64_t most_bytes = (int64_t)8 << 30;
@@ -145,4 +147,20 @@ void
 rt_ps_send(RtPsNet *net, void *socket, const RtArchive *ar)
 {
     net->zmq->zmq_send(socket, ar->data, ar->len, ZMQ_DONTWAIT);
+}
+
+/* ---- the parent --------------------------------------------------------- */
+
+Status
+rt_ps_announce(int fd, const char *line)
+{
+    char text[64];
+    if (fd < 0)
+        return OK;
+    int n = snprintf(text, sizeof text, "%s\n", line);
+    Status st = write(fd, text, (size_t)n) == n
+                    ? OK
+                    : rt_system_error("write");
+    close(fd);
+    return st;
 }

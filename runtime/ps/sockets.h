@@ -52,4 +52,8 @@ void rt_ps_disconnect(RtPsNet *net, void *socket);
 bool rt_ps_next(RtPsNet *net, void *socket, zmq_msg_t *m);
 void rt_ps_send(RtPsNet *net, void *socket, const RtArchive *ar);
 
+/* Tells the process that started this one, by a line: where it listens, or that
+ * it has joined.  Closes fd; -1: nobody asks. */
+Status rt_ps_announce(int fd, const char *line) MUST_USE;
+
 #endif

@@ -290,6 +290,8 @@ IrFunc *ir_main(const IrModule *m);
 /* v has its name; of two with one name, find returns the first. */
 void ir_var_add(IrModule *m, IrVar *v);
 IrVar *ir_var_find(const IrModule *m, const char *name);
+/* Its number among m->vars. */
+int ir_var_number(const IrModule *m, const IrVar *v);
 /* The block that has v: as an argument, or the operation that makes it. */
 static inline IrBlock *
 ir_value_block(const IrValue *v)

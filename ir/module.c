@@ -110,6 +110,15 @@ ir_var_find(const IrModule *m, const char *name)
     return name ? map_get(m->vars_by_name, name) : NULL;
 }
 
+int
+ir_var_number(const IrModule *m, const IrVar *v)
+{
+    int i = 0;
+    while (m->vars.data[i] != v)
+        i++;
+    return i;
+}
+
 IrParam *
 ir_param_find(const IrModule *m, const char *name)
 {

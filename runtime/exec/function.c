@@ -151,15 +151,8 @@ load_value(const RtRun *run, const RtFunction *fn, const IrValue *from,
     if (!is_placed(run, fn, from))
         return plan_refuse(run->plan, "a value of @%s has no place in memory",
                            fn->ir->name);
-    *v = (RtValue){.place = from->place,
-                   .shared = is_shared(fn, from),
-                   .dtype = from->type.dtype,
-                   .rank = from->type.rank};
-    for (int i = 0; i < v->rank; i++) {
-        Dim d = from->type.dims[i];
-        int word = d.sym < 0 ? -1 : ir_symbol_word(run->module, d.sym);
-        v->dims[i] = (RtDim){d.c, d.k, word};
-    }
+    *v = rt_value_of(run->module, from);
+    v->shared = is_shared(fn, from);
     return OK;
 }
 

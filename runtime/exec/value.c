@@ -4,6 +4,20 @@
 #include "runtime/exec/value.h"
 
 #include <assert.h>
+#include "ir/analysis/hooks.h"
+
+RtValue
+rt_value_of(const IrModule *m, const IrValue *v)
+{
+    RtValue out = {
+        .place = v->place, .dtype = v->type.dtype, .rank = v->type.rank};
+    for (int i = 0; i < out.rank; i++) {
+        Dim d = v->type.dims[i];
+        int word = d.sym < 0 ? -1 : ir_symbol_word(m, d.sym);
+        out.dims[i] = (RtDim){d.c, d.k, word};
+    }
+    return out;
+}
 
 int64_t
 rt_dim(const RtDim *d, const int64_t *dims)

@@ -27,6 +27,9 @@ typedef struct RtValue {
     RtDim dims[IR_MAX_RANK];
 } RtValue;
 
+/* Where v of a module is; not shared. */
+RtValue rt_value_of(const IrModule *m, const IrValue *v);
+
 /* A dimension, at least 0, and the number of elements and bytes, with these
  * dims. */
 int64_t rt_dim(const RtDim *d, const int64_t *dims);

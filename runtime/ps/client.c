@@ -60,7 +60,6 @@ struct RtPsClient {
     int first, num_pending;
     bool is_pushing;
     int64_t low;
-    Arena *texts; /* of errors */
 };
 
 /* ---- requests ----------------------------------------------------------- */
@@ -256,7 +255,7 @@ on_ack(RtPsClient *c, int server, RtArchive *in, int64_t number)
         q->number = 0;
         p->open--;
         if (*error && !*p->error)
-            p->error = arena_strdup(c->texts, error);
+            p->error = arena_strdup(c->arena, error);
         return;
     }
 }
@@ -390,8 +389,7 @@ rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
                       .run = run,
                       .net = net,
                       .placement = placement,
-                      .num_servers = (int)servers->num_servers,
-                      .texts = a};
+                      .num_servers = (int)servers->num_servers};
     c->servers = NEW_ARRAY(a, Server, (size_t)c->num_servers);
     c->versions = NEW_ARRAY(a, int64_t, (size_t)run->module->vars.len);
     make_requests(c);

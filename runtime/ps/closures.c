@@ -50,16 +50,6 @@ argument_of(RtClosures *c, RtClosureOp *op, int i)
     return RT_ARGUMENT_row;
 }
 
-static int
-variable_number(const RtRun *run, const char *name)
-{
-    const IrModule *m = run->module;
-    for (int i = 0; i < m->vars.len; i++)
-        if (strcmp(m->vars.data[i]->name, name) == 0)
-            return i;
-    UNREACHABLE("no variable \"%s\"", name);
-}
-
 static void
 add_once(Arena *a, RtVarList *list, int var)
 {
@@ -80,7 +70,8 @@ note_use(IrOp *ir, void *data)
     Uses *u = data;
     if (ir->kind != OP_read && ir->kind != OP_write)
         return;
-    int var = variable_number(u->run, ir_text(ir, A_var));
+    const IrModule *m = u->run->module;
+    int var = ir_var_number(m, ir_var_find(m, ir_text(ir, A_var)));
     add_once(u->run->arena,
              ir->kind == OP_read ? &u->op->reads : &u->op->writes, var);
 }

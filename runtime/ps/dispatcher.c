@@ -543,13 +543,20 @@ is_idle(const RtDispatcher *d, const void *data)
     return d->queue.num_open == 0;
 }
 
+/* The same, without the lock. */
+static Status
+wait_for(RtDispatcher *d, Condition *holds, const void *data)
+{
+    pthread_mutex_lock(&d->lock);
+    Status st = wait_until(d, holds, data);
+    pthread_mutex_unlock(&d->lock);
+    return st;
+}
+
 Status
 rt_dispatcher_join(RtDispatcher *d)
 {
-    pthread_mutex_lock(&d->lock);
-    Status st = wait_until(d, is_idle, NULL);
-    pthread_mutex_unlock(&d->lock);
-    return st;
+    return wait_for(d, is_idle, NULL);
 }
 
 Status
@@ -573,10 +580,7 @@ is_there(const RtDispatcher *d, const void *future)
 Status
 rt_dispatcher_wait(RtDispatcher *d, RtFuture *f)
 {
-    pthread_mutex_lock(&d->lock);
-    Status st = wait_until(d, is_there, f);
-    pthread_mutex_unlock(&d->lock);
-    return st;
+    return wait_for(d, is_there, f);
 }
 
 void

@@ -29,10 +29,7 @@ unite(Groups *g, int a, int b)
 static int
 number_of(const IrModule *m, const char *name)
 {
-    for (int i = 0; i < m->vars.len; i++)
-        if (strcmp(m->vars.data[i]->name, name) == 0)
-            return i;
-    UNREACHABLE("no variable \"%s\"", name);
+    return ir_var_number(m, ir_var_find(m, name));
 }
 
 /* ---- updates ------------------------------------------------------------ */

@@ -317,9 +317,7 @@ int32_t
 rt_ps_pull_variable(RtInvocation *inv, const RtHostOp *h, const IrVar *var)
 {
     RtRun *run = inv->executor->run;
-    int number = 0;
-    while (run->module->vars.data[number] != var)
-        number++;
+    int number = ir_var_number(run->module, var);
     Status st = rt_ps_pull(run->ps->client, &number, 1);
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }

@@ -68,19 +68,6 @@ rt_update_bytes(const RtRun *run, const RtPlacement *p)
     return most;
 }
 
-static RtValue
-parameter(const RtRun *run, const IrValue *v)
-{
-    RtValue p = {
-        .place = v->place, .dtype = v->type.dtype, .rank = v->type.rank};
-    for (int i = 0; i < p.rank; i++) {
-        Dim d = v->type.dims[i];
-        int word = d.sym < 0 ? -1 : ir_symbol_word(run->module, d.sym);
-        p.dims[i] = (RtDim){d.c, d.k, word};
-    }
-    return p;
-}
-
 static void
 init_apply(Server *s, Apply *a, const RtUpdate *u)
 {
@@ -92,7 +79,7 @@ init_apply(Server *s, Apply *a, const RtUpdate *u)
     a->in = NEW_ARRAY(s->arena, RtDevicePtr, n);
     a->values = NEW_ARRAY(s->arena, RtValue, n);
     for (size_t i = 0; i < n; i++) {
-        a->values[i] = parameter(run, body->args.data[i]);
+        a->values[i] = rt_value_of(run->module, body->args.data[i]);
         a->in[i] = rt_ptr_add(replica->base, (size_t)at);
         at += bytes_of(run, body->args.data[i]);
     }

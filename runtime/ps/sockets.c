@@ -158,9 +158,7 @@ rt_ps_announce(int fd, const char *line)
     if (fd < 0)
         return OK;
     int n = snprintf(text, sizeof text, "%s\n", line);
-    Status st = write(fd, text, (size_t)n) == n
-                    ? OK
-                    : rt_system_error("write");
+    Status st = write(fd, text, (size_t)n) == n ? OK : rt_system_error("write");
     close(fd);
     return st;
 }

@@ -385,36 +385,38 @@ choose_claim(Resolver *r, Claim *out)
 
 /* ---- the result ---------------------------------------------------------- */
 
-static void __attribute__((format(printf, 4, 5)))
-add_fact(const Resolver *r, const char *name, const char *from,
-         const char *format, ...)
+void
+rt_add_fact(Arena *a, RtClusterSpec *spec, const char *name, const char *from,
+            const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    RtFact f = {name, arena_vprintf(r->arena, format, args), from};
+    RtFact f = {name, arena_vprintf(a, format, args), from};
     va_end(args);
-    VEC_PUSH(r->arena, r->spec->facts, f);
+    VEC_PUSH(a, spec->facts, f);
 }
 
 static void
 list_facts(const Resolver *r, const Claim *c)
 {
     const RtClusterSpec *spec = r->spec;
-    add_fact(r, "started by", c->rank_from, "%s",
-             rt_launcher_name(c->launcher));
-    add_fact(r, "rank", c->rank_from, "%d", spec->rank);
-    add_fact(r, "size", c->size_from, "%d", spec->size);
+    rt_add_fact(r->arena, r->spec, "started by", c->rank_from, "%s",
+                rt_launcher_name(c->launcher));
+    rt_add_fact(r->arena, r->spec, "rank", c->rank_from, "%d", spec->rank);
+    rt_add_fact(r->arena, r->spec, "size", c->size_from, "%d", spec->size);
     if (spec->local_rank >= 0)
-        add_fact(r, "rank on this machine", c->local_rank_from, "%d",
-                 spec->local_rank);
+        rt_add_fact(r->arena, r->spec, "rank on this machine",
+                    c->local_rank_from, "%d", spec->local_rank);
     if (spec->local_size > 0)
-        add_fact(r, "size on this machine", c->local_size_from, "%d",
-                 spec->local_size);
+        rt_add_fact(r->arena, r->spec, "size on this machine",
+                    c->local_size_from, "%d", spec->local_size);
     if (spec->job)
-        add_fact(r, "job", c->job_from, "%s", spec->job);
+        rt_add_fact(r->arena, r->spec, "job", c->job_from, "%s", spec->job);
     if (spec->attempt)
-        add_fact(r, "attempt", c->attempt_from, "%d", spec->attempt);
-    add_fact(r, "chief", "rank 0 is", "%s", spec->is_chief ? "yes" : "no");
+        rt_add_fact(r->arena, r->spec, "attempt", c->attempt_from, "%d",
+                    spec->attempt);
+    rt_add_fact(r->arena, r->spec, "chief", "rank 0 is", "%s",
+                spec->is_chief ? "yes" : "no");
 }
 
 /* Whether a step of Slurm started the processes, with whichever library. */

@@ -10,6 +10,11 @@
 /* NULL: it is not set, or to nothing. */
 const char *rt_variable(RtEnvironment env, const char *name);
 
+/* Adds what was found, and where it comes from. */
+void rt_add_fact(Arena *a, RtClusterSpec *spec, const char *name,
+                 const char *from, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
 /* Reads JSON without names that occur twice; from: what messages call it. */
 Status rt_read_json(const char *from, const char *json, size_t len,
                     json_t **out) MUST_USE;

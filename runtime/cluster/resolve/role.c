@@ -52,17 +52,6 @@ rt_task_name(Arena *a, RtRole role, int index)
                : arena_printf(a, "%s %d", roles[i].name, index);
 }
 
-static void __attribute__((format(printf, 4, 5)))
-add_fact(const Finder *f, const char *name, const char *from,
-         const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    RtFact fact = {name, arena_vprintf(f->arena, format, args), from};
-    va_end(args);
-    VEC_PUSH(f->arena, f->spec->facts, fact);
-}
-
 /* ---- what each role needs ------------------------------------------------ */
 
 /* from: what says who this process is. */
@@ -73,8 +62,10 @@ set_role(const Finder *f, RtLauncher launcher, RtRole role, int index,
     f->task->role = role;
     f->task->index = index;
     f->spec->launcher = launcher;
-    add_fact(f, "started by", from, "%s", rt_launcher_name(launcher));
-    add_fact(f, "role", from, "%s", rt_task_name(f->arena, role, index));
+    rt_add_fact(f->arena, f->spec, "started by", from, "%s",
+                rt_launcher_name(launcher));
+    rt_add_fact(f->arena, f->spec, "role", from, "%s",
+                rt_task_name(f->arena, role, index));
 }
 
 static void
@@ -82,15 +73,15 @@ set_counts(const Finder *f, int workers, int servers, const char *from)
 {
     f->task->num_workers = workers;
     f->task->num_servers = servers;
-    add_fact(f, "workers", from, "%d", workers);
-    add_fact(f, "servers", from, "%d", servers);
+    rt_add_fact(f->arena, f->spec, "workers", from, "%d", workers);
+    rt_add_fact(f->arena, f->spec, "servers", from, "%d", servers);
 }
 
 static void
 set_listen(const Finder *f, const char *address, const char *from)
 {
     f->task->listen = address;
-    add_fact(f, "listens at", from, "%s", address);
+    rt_add_fact(f->arena, f->spec, "listens at", from, "%s", address);
 }
 
 static Status
@@ -271,8 +262,9 @@ set_addresses(const Finder *f, const RtTaskJob *coordinators)
     list[0] = coordinators->tasks.data[0].address;
     f->task->join = f->spec->addresses = list;
     f->task->num_join = f->spec->num_addresses = 1;
-    add_fact(f, "coordinator",
-             arena_printf(f->arena, "%s 0", coordinators->name), "%s", list[0]);
+    rt_add_fact(f->arena, f->spec, "coordinator",
+                arena_printf(f->arena, "%s 0", coordinators->name), "%s",
+                list[0]);
 }
 
 static Status
@@ -351,7 +343,8 @@ be_task_by_rank(const Finder *f)
     f->task->join = spec->addresses;
     f->task->num_join = spec->num_addresses;
     for (int i = 0; i < spec->num_addresses; i++)
-        add_fact(f, "coordinator", "rank 0", "%s", spec->addresses[i]);
+        rt_add_fact(f->arena, f->spec, "coordinator", "rank 0", "%s",
+                    spec->addresses[i]);
     if (!works)
         listen_anywhere(f);
     return OK;
@@ -372,8 +365,8 @@ be_alone(const Finder *f)
                           rt_launcher_name(spec->launcher),
                           spec->size > 2 ? spec->size - 2 : 1);
     spec->facts.len = 0;
-    add_fact(f, "role", "nothing says otherwise", "%s",
-             "coordinator, server and worker");
+    rt_add_fact(f->arena, f->spec, "role", "nothing says otherwise", "%s",
+                "coordinator, server and worker");
     return OK;
 }
 

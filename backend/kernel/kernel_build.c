@@ -14,6 +14,7 @@
 #include "ir/ir.h"
 
 #include "ir/base/status.h"
+#include "ir/rules/windows.h"
 #include "ir/segments.h"
 
 enum { MAX_OPS = 1024 };
@@ -81,6 +82,27 @@ look_through(const Build *b, const IrValue *v)
     return v;
 }
 
+/* The shape whose dimensions have an index each: o's own, but what is made of a
+ * convolution of groups has one for the group and one for its channels, so that
+ * the channels of each group are a matrix. */
+static Shape
+index_shape(const Build *b, const Output *o)
+{
+    Shape s = *be_value_shape(b, o->of);
+    const IrOp *op = look_through(b, o->of)->def;
+    if (!op || (op->kind != OP_conv && op->kind != OP_conv_weights) ||
+        s.rank == IR_MAX_RANK)
+        return s;
+    int64_t groups = ir_windows_of(op).groups;
+    const IrType *t = &op->results[0]->type;
+    Dim *last = &s.dims[s.rank - 1];
+    if (groups == 1 || !ir_dim_equal(*last, t->dims[t->rank - 1]))
+        return s;
+    s.dims[s.rank++] = ir_dim_const(last->c / groups);
+    *last = ir_dim_const(groups);
+    return s;
+}
+
 /* If o reduces a value of the shape of the widest output: takes the indices
  * of the axes that are kept. */
 static bool
@@ -90,7 +112,8 @@ bind_to_kept_axes(Build *b, Output *o, const Output *widest)
     if (!op || !(ir_op_info[op->kind].traits & REDUCES))
         return false;
     const Shape *s = be_value_shape(b, op->operands[0]);
-    if (!be_shape_equal(s, be_value_shape(b, widest->of)))
+    Shape t = index_shape(b, widest);
+    if (!be_shape_equal(s, &t))
         return false;
     int count, reduced = 0;
     const int64_t *axes = ir_ints(op, A_axes, &count);
@@ -107,10 +130,10 @@ bind_to_kept_axes(Build *b, Output *o, const Output *widest)
 static void
 bind_new(Build *b, Output *o)
 {
-    const Shape *s = be_value_shape(b, o->of);
-    Wide w = wide_of(s);
+    Shape s = index_shape(b, o);
+    Wide w = wide_of(&s);
     for (int i = 0; i < w.count; i++) {
-        ExprVar *v = be_expr_loop_var(b, s->dims[w.axes[i]]);
+        ExprVar *v = be_expr_loop_var(b, s.dims[w.axes[i]]);
         v->is_root = true;
         VEC_PUSH(b->scratch, o->vars, v);
     }
@@ -119,12 +142,11 @@ bind_new(Build *b, Output *o)
 static void
 bind_output(Build *b, Output *o, const Output *widest)
 {
-    const Shape *s = be_value_shape(b, o->of),
-                *t = be_value_shape(b, widest->of);
-    int count = wide_of(s).count;
-    if (count < wide_of(t).count && bind_to_kept_axes(b, o, widest))
+    Shape s = index_shape(b, o), t = index_shape(b, widest);
+    int count = wide_of(&s).count;
+    if (count < wide_of(&t).count && bind_to_kept_axes(b, o, widest))
         return;
-    if (!agree(s, t, count)) {
+    if (!agree(&s, &t, count)) {
         bind_new(b, o);
         return;
     }
@@ -137,7 +159,8 @@ bind_outputs(Build *b)
 {
     int most = -1;
     for (int i = 0; i < b->outputs.len; i++) {
-        int count = wide_of(be_value_shape(b, b->outputs.data[i].of)).count;
+        Shape s = index_shape(b, &b->outputs.data[i]);
+        int count = wide_of(&s).count;
         if (count > most) {
             most = count;
             b->widest = i;
@@ -170,7 +193,9 @@ is_one_long(const Shape *s)
 static void
 compute_output(Build *b, Output *o)
 {
-    View view = be_view_of(b, o->of);
+    View view = {.shape = index_shape(b, o)};
+    for (int i = 0; i < view.shape.rank; i++)
+        view.at[i] = be_lin_const(ir_dim_const(0));
     Wide w = wide_of(&view.shape);
     for (int i = 0; i < w.count; i++)
         view.at[w.axes[i]] = be_lin_var(b, o->vars.data[i]);

@@ -200,7 +200,7 @@ ValueRule *be_rule_of(const IrOp *op);
 ValueRule be_at_same, be_at_broadcast, be_at_transpose, be_at_slice, be_at_pad,
     be_at_reverse, be_at_concat, be_at_take;
 /* kernel_reduce.c; the first is for all operations that reduce */
-ValueRule be_at_reduce, be_at_dot, be_at_conv2d, be_at_conv2d_weights;
+ValueRule be_at_reduce, be_at_dot, be_at_conv, be_at_conv_weights;
 
 /* ---- kernel_scatter.c --------------------------------------------------- */
 

@@ -7,6 +7,7 @@
  * windows.
  */
 #include "backend/kernel/kernel_expr.h"
+#include "ir/rules/windows.h"
 
 /* ---- reductions and contractions ---------------------------------------- */
 
@@ -124,57 +125,79 @@ be_at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
 /* Whether x covers all reads of the windows along an axis, for sizes that are
  * known; the first read is at -low. */
 static bool
-windows_fit(Dim windows, Dim taps, int64_t step, int64_t low, Dim size)
+windows_fit(const IrWindows *w, int axis, Dim windows, Dim places, Dim size)
 {
-    int64_t last;
-    return ir_dim_is_const(windows) && ir_dim_is_const(taps) &&
+    int64_t last, reach, low = w->low[axis];
+    return ir_dim_is_const(windows) && ir_dim_is_const(places) &&
            ir_dim_is_const(size) && low <= 0 &&
-           !__builtin_mul_overflow(windows.c - 1, step, &last) &&
-           !__builtin_add_overflow(last, taps.c - 1, &last) &&
+           !__builtin_mul_overflow(windows.c - 1, w->step[axis], &last) &&
+           !__builtin_mul_overflow(places.c - 1, w->dilation[axis], &reach) &&
+           !__builtin_add_overflow(last, reach, &last) &&
            !__builtin_sub_overflow(last, low, &last) && last < size.c;
 }
 
 /* A convolution at an element of its result. */
 typedef struct Conv {
     const IrOp *op;
+    IrWindows windows;
     KNode contract;
     View x, y;
+    const View *out;
+    int channels; /* the last axis of x, y and the result */
 } Conv;
 
-/* Indices for y: the first three are those of the contraction. */
+/* Indices for y: all but the last are those of the contraction. */
 static Conv
 conv_of(Build *b, const IrOp *op, const View *view)
 {
     Conv c = {.op = op,
+              .windows = ir_windows_of(op),
               .x = be_view_of(b, op->operands[0]),
-              .y = be_view_of(b, op->operands[1])};
+              .y = be_view_of(b, op->operands[1]),
+              .out = view};
     DType dtype = dtype_compute(op->results[0]->type.dtype);
     c.contract = (KNode){.kind = K_CONTRACT, .dtype = dtype};
-    for (int i = 0; i < 3; i++)
+    c.channels = c.windows.num_axes + 1;
+    for (int i = 0; i < c.channels; i++)
         c.y.at[i] =
             add_range(b, &c.contract.contract.ranges, c.y.shape.dims[i]);
-    c.y.at[3] = view->at[3];
+    c.y.at[c.channels] = c.out->at[c.channels];
     return c;
 }
 
-/* The contraction; in x, windows and places (two indices each, with extents
- * dims) determine height and width. */
+/* The channel of x for one of its group, of as many: that of the new channel.
+ */
+static KIndex
+channel_of(Build *b, const Conv *c, KIndex own, Dim num_own)
+{
+    int64_t groups = c->windows.groups;
+    KIndex group = c->out->at[c->channels], rest;
+    if (groups == 1)
+        return own;
+    int64_t new = c->out->shape.dims[c->channels].c / groups;
+    if (new > 1)
+        be_lin_divide(b, group, ir_dim_const(new), ir_dim_const(groups), &group,
+                      &rest);
+    return be_lin_add(b, be_lin_scale(b, group, num_own), own);
+}
+
+/* The contraction; in x, windows and places (as many indices as axes, with
+ * extents dims) determine the place. */
 static Expr *
 at_windows(Build *b, Conv *c, const KIndex *windows, const Dim *num_windows,
            const KIndex *places, const Dim *num_places, Expr *guard)
 {
     const IrOp *op = c->op;
-    int count;
-    const int64_t *low = ir_ints(op, A_low, &count);
-    const int64_t *step = ir_ints(op, A_step, &count);
+    const IrWindows *w = &c->windows;
     Expr *inside = NULL;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < w->num_axes; i++) {
         KIndex *at = &c->x.at[i + 1];
         Dim size = c->x.shape.dims[i + 1];
-        *at = be_lin_scale(b, windows[i], ir_dim_const(step[i]));
-        *at = be_lin_add(b, *at, places[i]);
-        *at = be_lin_add(b, *at, be_lin_const(ir_dim_const(-low[i])));
-        if (!windows_fit(num_windows[i], num_places[i], step[i], low[i], size))
+        *at = be_lin_scale(b, windows[i], ir_dim_const(w->step[i]));
+        *at = be_lin_add(
+            b, *at, be_lin_scale(b, places[i], ir_dim_const(w->dilation[i])));
+        *at = be_lin_add(b, *at, be_lin_const(ir_dim_const(-w->low[i])));
+        if (!windows_fit(w, i, num_windows[i], num_places[i], size))
             inside = be_expr_and(b, inside, be_expr_inside(b, *at, size));
     }
     Expr *both = be_expr_and(b, guard, inside);
@@ -186,24 +209,28 @@ at_windows(Build *b, Conv *c, const KIndex *windows, const Dim *num_windows,
                            op->results[0]->type.dtype);
 }
 
-/* A contraction over the places of a window and the channels. */
+/* A contraction over the places of a window and the channels of a group. */
 Expr *
-be_at_conv2d(Build *b, const IrOp *op, const View *view, Expr *guard)
+be_at_conv(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     Conv c = conv_of(b, op, view);
-    c.x.at[0] = view->at[0];
-    c.x.at[3] = c.y.at[2];
-    return at_windows(b, &c, view->at + 1, view->shape.dims + 1, c.y.at,
+    int last = c.channels;
+    c.x.at[0] = c.out->at[0];
+    c.x.at[last] =
+        channel_of(b, &c, c.y.at[last - 1], c.y.shape.dims[last - 1]);
+    return at_windows(b, &c, c.out->at + 1, c.out->shape.dims + 1, c.y.at,
                       c.y.shape.dims, guard);
 }
 
 /* A contraction over rows and windows. */
 Expr *
-be_at_conv2d_weights(Build *b, const IrOp *op, const View *view, Expr *guard)
+be_at_conv_weights(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     Conv c = conv_of(b, op, view);
+    int last = c.channels;
     c.x.at[0] = c.y.at[0];
-    c.x.at[3] = view->at[2];
-    return at_windows(b, &c, c.y.at + 1, c.y.shape.dims + 1, view->at,
-                      view->shape.dims, guard);
+    c.x.at[last] =
+        channel_of(b, &c, c.out->at[last - 1], c.out->shape.dims[last - 1]);
+    return at_windows(b, &c, c.y.at + 1, c.y.shape.dims + 1, c.out->at,
+                      c.out->shape.dims, guard);
 }

@@ -13,7 +13,7 @@
 #include "frontend/emit/shape_ops.h"
 #include "frontend/lower/call.h"
 
-enum { FE_MAX_PARAMS = 6 };
+enum { FE_MAX_PARAMS = 7 };
 
 typedef struct FeArgs {
     const FeBuiltin *builtin;   /* NULL for a method */

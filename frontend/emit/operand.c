@@ -635,6 +635,12 @@ cast(Lower *cx, IrValue *x, DType t, Loc loc)
     return fe_emit(cx, op);
 }
 
+DType
+fe_product_dtype(const Lower *cx, IrOpKind kind, DType t)
+{
+    return cx->precision && t == DT_f32 && is_narrow(kind) ? *cx->precision : t;
+}
+
 /* op in the dtype that precision() says, and its result in f32. */
 static FeValue *
 emit_narrow(Lower *cx, IrOp *op)

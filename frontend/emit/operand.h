@@ -43,6 +43,9 @@ FeValue *fe_op1(Lower *cx, IrOpKind kind, FeValue *x, Loc loc);
 FeValue *fe_op2(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, Loc loc);
 FeValue *fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z,
                 Loc loc);
+/* The dtype in which an operation of that kind has its products, where operands
+ * are of dtype t: that of precision(), or t. */
+DType fe_product_dtype(const Lower *cx, IrOpKind kind, DType t);
 /* Whether an operation may be appended by ir_build_*: there is a block (else a
  * message), and limits are kept.  (fe_emit does this by itself.) */
 bool fe_check_can_emit(Lower *cx, Loc loc);

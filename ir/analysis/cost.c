@@ -99,10 +99,10 @@ operations_of_contraction(const Cost *c, const IrOp *op)
     switch (op->kind) {
     case OP_dot:
         return 2.0 * elements_of(c, op->results[0]) * products_of_dot(c, op);
-    case OP_conv2d:
+    case OP_conv:
         return 2.0 * elements_of(c, op->results[0]) *
                products_of_conv(c, op->operands[1]);
-    case OP_conv2d_weights:
+    case OP_conv_weights:
         return 2.0 * elements_of(c, op->operands[1]) *
                products_of_conv(c, op->results[0]);
     default:

@@ -36,8 +36,8 @@ add_word(Label *l, const char *word)
 static bool
 is_contraction(const IrOp *op)
 {
-    return op->kind == OP_dot || op->kind == OP_conv2d ||
-           op->kind == OP_conv2d_weights;
+    return op->kind == OP_dot || op->kind == OP_conv ||
+           op->kind == OP_conv_weights;
 }
 
 static bool

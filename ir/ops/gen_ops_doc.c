@@ -23,8 +23,8 @@ static const Word shapes[] = {
     {"reduce", "the operand's without the axes, or with 1 for each"},
     {"cross_reduce", "the operand's without the axes; no rows of one replica"},
     {"dot", "batch axes, then those of x alone, then those of y alone"},
-    {"conv2d", "rows, dims, new channels"},
-    {"conv2d_weights", "dims, channels, new channels"},
+    {"conv", "rows, dims, new channels"},
+    {"conv_weights", "dims, channels of a group, new channels"},
     {"reshape", "dims, with as many elements as the operand"},
     {"transpose", "the operand's in another order"},
     {"slice", "dims, all of whose indices are in the operand"},
@@ -90,11 +90,13 @@ static const Word localities[] = {
 static const Word indices[] = {
     [INDEXES_none] = {"", NULL},
     [INDEXES_part] = {"part", "operand 1 names parts of x along the axis; one "
-                            "that is not there is clamped"},
-    [INDEXES_row] = {"row", "operand 1 names rows of x; one that is not there is "
-                          "left out"},
-    [INDEXES_order] = {"order", "operand 1 is an order of x's last axis, made by "
-                              "compilers alone; clamped"},
+                              "that is not there is clamped"},
+    [INDEXES_row] = {"row",
+                     "operand 1 names rows of x; one that is not there is "
+                     "left out"},
+    [INDEXES_order] = {"order",
+                       "operand 1 is an order of x's last axis, made by "
+                       "compilers alone; clamped"},
 };
 
 #define LENGTH(a) ((int)(sizeof(a) / sizeof *(a)))
@@ -111,12 +113,9 @@ static const struct {
     unsigned bit;
     const char *name;
 } traits[] = {
-    {ELEMENTWISE, "elementwise"},
-    {COMMUTES, "commutes"},
-    {REDUCES, "reduces"},
-    {VIEW, "view"},
-    {TERMINATOR, "terminator"},
-    {MOVES, "moves"},
+    {ELEMENTWISE, "elementwise"}, {COMMUTES, "commutes"},
+    {REDUCES, "reduces"},         {VIEW, "view"},
+    {TERMINATOR, "terminator"},   {MOVES, "moves"},
 };
 
 static const char *const attr_kinds[] = {
@@ -215,7 +214,8 @@ print_op(int kind)
     printf("\n### %s\n\n%s.\n\n", info->name, info->doc);
     printf("| operands | results | regions | shape | dtype | locality "
            "| effect | traits | index | gradient | kernel |\n");
-    printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- "
+           "|\n");
     print_count(info->num_in);
     print_count(info->num_out);
     print_count(info->num_regions);

@@ -5,6 +5,7 @@
  * some numbers of rows (n == 3) does not count.
  */
 #include "ir/rules/rules.h"
+#include "ir/rules/windows.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
 
@@ -504,36 +505,91 @@ ir_shape_pad(const Infer *in, int i, IrType *out)
     return wrong;
 }
 
+/* Whether an attribute has a number from least to most for each of n axes. */
+static bool
+has_sizes(const Infer *in, IrAttrName a, int n, int64_t least, int64_t most)
+{
+    int count;
+    const int64_t *x = ir_ints(in->op, a, &count);
+    for (int k = 0; k < count; k++) {
+        if (x[k] < least || x[k] > most)
+            return false;
+    }
+    return count == n;
+}
+
+/* Whether the places of a window, `taps` that are dilation apart, are less than
+ * 2^31 elements. */
+static bool
+is_small_window(const Infer *in, int axis, Dim taps)
+{
+    int n;
+    int64_t reach = 1;
+    if (ir_has(in->op, A_dilation))
+        reach = ir_ints(in->op, A_dilation, &n)[axis];
+    return taps.c <= INT32_MAX && taps.c * reach <= INT32_MAX;
+}
+
+/* Channels in equal parts, one for each group. */
+static const char *
+check_groups(const Infer *in, Dim channels)
+{
+    int64_t groups = ir_has(in->op, A_groups) ? ir_int(in->op, A_groups) : 1;
+    if (groups < 1)
+        return WRONG(in, "%s has groups from 1", op_name(in));
+    if (groups > 1 && (!ir_dim_is_const(channels) || channels.c % groups))
+        return WRONG(in, "%lld groups do not divide the channels of %s",
+                     (long long)groups, op_name(in));
+    return NULL;
+}
+
 /* Windows of x; `first` is the dimension of y that has an entry for each place
- * of a window, or for each window. */
+ * of a window, or for each window; then the places are dims. */
 static const char *
 check_windows(const Infer *in, int first)
 {
     const IrType *x = operand(in, 0), *y = operand(in, 1);
     const char *name = op_name(in);
-    int num_low, num_dims, num_step;
-    const int64_t *low = ir_ints(in->op, A_low, &num_low);
-    const int64_t *step = ir_ints(in->op, A_step, &num_step);
+    int n = x->rank - 2, num_dims;
     const Dim *dims = ir_dims(in->op, A_dims, &num_dims);
-    if (x->rank != 4 || y->rank != 4)
-        return WRONG(in, "%s is of values of rank 4, not %d and %d", name,
+    if (x->rank != y->rank || n < 1 || n > IR_MAX_WINDOW_AXES)
+        return WRONG(in, "%s is of values of rank 3 to 5, not %d and %d", name,
                      x->rank, y->rank);
-    if (num_low != 2 || num_dims != 2 || num_step != 2)
-        return WRONG(in, "%s has two of low, dims and step", name);
-    for (int k = 0; k < 2; k++) {
-        if (step[k] < 1 || step[k] > INT32_MAX || low[k] < -INT32_MAX ||
-            low[k] > INT32_MAX)
-            return WRONG(in, "%s has steps from 1, and less than 2^31 zeros",
-                         name);
+    const int64_t zeros = INT64_C(1) << 48;
+    if (num_dims != n || !has_sizes(in, A_low, n, -zeros, zeros) ||
+        !has_sizes(in, A_step, n, 1, INT32_MAX) ||
+        (ir_has(in->op, A_dilation) &&
+         !has_sizes(in, A_dilation, n, 1, INT32_MAX)))
+        return WRONG(in,
+                     "%s has at most 2^48 zeros, and steps and dilations from "
+                     "1 to 2^31 - 1, for each of its %d axes",
+                     name, n);
+    for (int k = 0; k < n; k++) {
         if (!ir_dim_is_const(dims[k]) || !ir_dim_is_const(x->dims[k + 1]) ||
             !ir_dim_is_const(y->dims[first + k]))
-            return WRONG(in, "%s has constant heights and widths", name);
+            return WRONG(in, "%s has constant sizes along its windows", name);
+        if (!is_small_window(in, k, first ? dims[k] : y->dims[k]))
+            return WRONG(in,
+                         "%s has windows of less than 2^31 elements along "
+                         "each axis",
+                         name);
     }
-    return NULL;
+    const char *wrong = check_groups(in, x->dims[n + 1]);
+    return wrong ? wrong : check_groups(in, y->dims[n + 1]);
+}
+
+/* The channels of a group, of those of x. */
+static Dim
+group_channels(const Infer *in)
+{
+    Dim channels = operand(in, 0)->dims[operand(in, 0)->rank - 1];
+    if (ir_has(in->op, A_groups))
+        channels = ir_dim_const(channels.c / ir_int(in->op, A_groups));
+    return channels;
 }
 
 const char *
-ir_shape_conv2d(const Infer *in, int i, IrType *out)
+ir_shape_conv(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
@@ -542,15 +598,17 @@ ir_shape_conv2d(const Infer *in, int i, IrType *out)
     const char *wrong = check_windows(in, 0);
     if (wrong)
         return wrong;
-    if (!ir_dim_equal(x->dims[3], y->dims[2]))
+    if (!ir_dim_equal(group_channels(in), y->dims[n]))
         return WRONG(in, "shapes %s and %s have other channels",
                      shape_text(in, x), shape_text(in, y));
-    Dim shape[] = {x->dims[0], dims[0], dims[1], y->dims[3]};
-    return set_shape(in, out, 4, shape);
+    Dim shape[IR_MAX_RANK] = {x->dims[0]};
+    memcpy(shape + 1, dims, sizeof *dims * (size_t)n);
+    shape[n + 1] = y->dims[n + 1];
+    return set_shape(in, out, n + 2, shape);
 }
 
 const char *
-ir_shape_conv2d_weights(const Infer *in, int i, IrType *out)
+ir_shape_conv_weights(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
@@ -562,8 +620,11 @@ ir_shape_conv2d_weights(const Infer *in, int i, IrType *out)
     if (!ir_dim_equal(x->dims[0], y->dims[0]))
         return WRONG(in, "shapes %s and %s have other rows", shape_text(in, x),
                      shape_text(in, y));
-    Dim shape[] = {dims[0], dims[1], x->dims[3], y->dims[3]};
-    return set_shape(in, out, 4, shape);
+    Dim shape[IR_MAX_RANK];
+    memcpy(shape, dims, sizeof *dims * (size_t)n);
+    shape[n] = group_channels(in);
+    shape[n + 1] = y->dims[n + 1];
+    return set_shape(in, out, n + 2, shape);
 }
 
 const char *

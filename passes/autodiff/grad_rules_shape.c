@@ -8,6 +8,7 @@
 #include <string.h>
 #include "ir/base/status.h"
 #include "ir/rules/build.h"
+#include "ir/rules/windows.h"
 #include "passes/autodiff/grad.h"
 
 void
@@ -330,227 +331,44 @@ pass_grad_rule_dot(Grad *g, const IrOp *op)
 
 /* ---- convolution -------------------------------------------------------- */
 
-static IrValue *
-convolve(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, const int64_t *low,
-         const Dim *dims, const int64_t *step)
-{
-    IrOp *op = ir_build_op(g->b, kind, 2, (IrValue *[]){x, y}, g->loc);
-    ir_set_ints(op, A_low, low, 2);
-    ir_set_dims(op, A_dims, dims, 2);
-    ir_set_ints(op, A_step, step, 2);
-    return ir_build_infer(op);
-}
-
-/* The places of x along height or width that are `first` more than a multiple
- * of the stride.  They use a subset of the weights with that stride, and
- * windows as in a convolution with stride 1. */
-typedef struct Places {
-    int64_t first, count;
-    int64_t tap, taps; /* the first of the weights, and how many */
-    int64_t low;       /* of the convolution, with weights turned round */
-} Places;
-
-/*
- * Element h of x is in window i at place a where h + low = step i + a.  For h =
- * step h' + first these a are tap + step t, and i is h' + before - t.
- */
-static Places
-places_of(int64_t first, int64_t low, int64_t step, Dim x, Dim w)
-{
-    int64_t tap = ((first + low) % step + step) % step;
-    int64_t before = (first + low - tap) / step;
-    Places p = {.first = first, .tap = tap};
-    p.count = x.c > first ? (x.c - first + step - 1) / step : 0;
-    p.taps = w.c > tap ? (w.c - tap + step - 1) / step : 0;
-    p.low = p.taps - 1 - before;
-    return p;
-}
-
-/* The weights of some places, reversed, with input and output channels
- * exchanged. */
-static IrValue *
-turn_weights(Grad *g, IrValue *w, const Places *p, const int64_t *step)
-{
-    const int64_t start[] = {p[0].tap, p[1].tap, 0, 0};
-    const int64_t steps[] = {step[0], step[1], 1, 1};
-    const Dim dims[] = {ir_dim_const(p[0].taps), ir_dim_const(p[1].taps),
-                        w->type.dims[2], w->type.dims[3]};
-    if (step[0] != 1 || step[1] != 1)
-        w = ir_build_slice(g->b, w, start, dims, steps, g->loc);
-    w = ir_build_reverse(g->b, w, (const int64_t[]){0, 1}, 2, g->loc);
-    return ir_build_transpose(g->b, w, (const int64_t[]){0, 1, 3, 2}, g->loc);
-}
-
-/* The gradient of x, of the given shape, at some places from dy and w; zeros at
- * all others. */
-static IrValue *
-windows_back_at(Grad *g, IrValue *dy, IrValue *w, const Places *p,
-                const int64_t *step, const Dim *shape)
-{
-    static const int64_t one[2] = {1, 1};
-    const int64_t low[] = {p[0].low, p[1].low};
-    const Dim dims[] = {ir_dim_const(p[0].count), ir_dim_const(p[1].count)};
-    IrValue *turned = turn_weights(g, w, p, step);
-    IrValue *dx = convolve(g, OP_conv2d, dy, turned, low, dims, one);
-    const int64_t first[] = {0, p[0].first, p[1].first, 0};
-    const int64_t steps[] = {1, step[0], step[1], 1};
-    return step[0] == 1 && step[1] == 1
-               ? dx
-               : ir_build_pad(g->b, dx, first, shape, steps, g->loc);
-}
-
-/* The windows along height or width in which a given place of the window is in
- * x, and the first such place. */
-typedef struct Seen {
-    int64_t first, count, place;
-} Seen;
-
-static Seen
-seen_at(int64_t tap, int64_t low, int64_t step, Dim windows, Dim x)
-{
-    int64_t before = low - tap, last = x.c - 1 + before;
-    Seen s = {.first = before > 0 ? (before + step - 1) / step : 0};
-    s.count = last < 0 ? 0 : last / step + 1;
-    if (s.count > windows.c)
-        s.count = windows.c;
-    s.count = s.count > s.first ? s.count - s.first : 0;
-    s.place = step * s.first - before;
-    return s;
-}
-
-/* The values that windows have for one of their places, at the position in x;
- * zeros elsewhere. `all` is [n, i, j, a, b, c]; NULL: no window has it in x. */
-static IrValue *
-place_back(Grad *g, IrValue *all, const int64_t *tap, const int64_t *low,
-           const int64_t *step, const Dim *shape)
-{
-    static const int64_t ones[] = {1, 1, 1, 1, 1, 1};
-    const Dim *d = all->type.dims, one = ir_dim_const(1);
-    Seen h = seen_at(tap[0], low[0], step[0], d[1], shape[1]);
-    Seen w = seen_at(tap[1], low[1], step[1], d[2], shape[2]);
-    if (!h.count || !w.count)
-        return NULL;
-    const int64_t start[] = {0, h.first, w.first, tap[0], tap[1], 0};
-    const Dim some[] = {
-        d[0], ir_dim_const(h.count), ir_dim_const(w.count), one, one, d[5]};
-    const Dim flat[] = {some[0], some[1], some[2], some[5]};
-    const int64_t first[] = {0, h.place, w.place, 0};
-    const int64_t steps[] = {1, step[0], step[1], 1};
-    IrValue *v = ir_build_slice(g->b, all, start, some, ones, g->loc);
-    v = ir_build_reshape(g->b, v, 4, flat, g->loc);
-    return ir_build_pad(g->b, v, first, shape, steps, g->loc);
-}
-
-/* A convolution with few channels uses only a small part of a register.
- * Instead a product computes the value of each window for each of its places,
- * and the values are summed where windows overlap. */
-static bool
-has_few_channels(const IrValue *w)
-{
-    enum { FEW_CHANNELS = 4, MOST = 4, MANY_PLACES = 64 };
-    const Dim *d = w->type.dims;
-    int64_t places, values, limit;
-    for (int i = 0; i < 4; i++) {
-        if (!ir_dim_is_const(d[i]))
-            return false;
-    }
-    return d[2].c <= FEW_CHANNELS &&
-           !__builtin_mul_overflow(d[0].c, d[1].c, &places) &&
-           places <= MANY_PLACES &&
-           !__builtin_mul_overflow(places, d[2].c, &values) &&
-           !__builtin_mul_overflow(MOST, d[3].c, &limit) && values <= limit;
-}
-
-/* Sums of 16-bit floats are f32, rounded once. */
-static IrValue *
-windows_back_by_places(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
-                       const int64_t *step, const Dim *shape)
-{
-    static const int64_t channels[] = {3};
-    const IrDotAxes axes = {channels, channels, 1, NULL, NULL, 0};
-    const Dim *taps = w->type.dims;
-    DType narrow = dy->type.dtype;
-    if (dtype_info[narrow].bytes < 4) {
-        dy = ir_build_cast(g->b, dy, DT_f32, g->loc);
-        w = ir_build_cast(g->b, w, DT_f32, g->loc);
-    }
-    IrValue *all = ir_build_dot(g->b, dy, w, &axes, g->loc), *dx = NULL;
-    for (int64_t i = 0; i < taps[0].c * taps[1].c; i++) {
-        const int64_t tap[] = {i / taps[1].c, i % taps[1].c};
-        IrValue *some = place_back(g, all, tap, low, step, shape);
-        if (some)
-            dx = dx ? ir_build2(g->b, OP_add, dx, some, g->loc) : some;
-    }
-    return dx ? ir_build_cast(g->b, dx, narrow, g->loc) : NULL;
-}
-
-/*
- * The gradient of x [n, h, w, c] from dy [n, i, j, o] and w [a, b, c, o]: dx =
- * conv(dy, [a, b, o, c]).  With a stride above 1, the places of x that use the
- * same weights are one convolution.
- */
-static IrValue *
-windows_back(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
-             const int64_t *step, const Dim *shape)
-{
-    if (has_few_channels(w))
-        return windows_back_by_places(g, dy, w, low, step, shape);
-    IrValue *dx = NULL;
-    Places p[2];
-    const Dim *taps = w->type.dims;
-    for (int64_t i = 0; i < step[0] && i < shape[1].c; i++) {
-        p[0] = places_of(i, low[0], step[0], shape[1], taps[0]);
-        for (int64_t j = 0; j < step[1] && j < shape[2].c; j++) {
-            p[1] = places_of(j, low[1], step[1], shape[2], taps[1]);
-            if (!p[0].taps || !p[1].taps)
-                continue;
-            IrValue *some = windows_back_at(g, dy, w, p, step, shape);
-            dx = dx ? ir_build2(g->b, OP_add, dx, some, g->loc) : some;
-        }
-    }
-    return dx;
-}
-
-/* Zeros if x or the weights have no elements. */
+/* Zeros if no window has an element of x. */
 static void
 add_windows_back(Grad *g, IrValue *x, IrValue *dy, IrValue *w,
-                 const int64_t *low, const int64_t *step)
+                 const IrWindows *windows)
 {
-    IrValue *dx = windows_back(g, dy, w, low, step, x->type.dims);
+    if (!pass_grad_wanted(g, x))
+        return;
+    IrValue *dx =
+        ir_build_conv_transpose(g->b, dy, w, windows, x->type.dims, g->loc);
     if (dx)
         pass_grad_add(g, x, dx);
 }
 
 void
-pass_grad_rule_conv2d(Grad *g, const IrOp *op)
+pass_grad_rule_conv(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0], *w = op->operands[1],
             *dy = pass_grad_out(g, op);
-    int n;
-    const int64_t *low = ir_ints(op, A_low, &n);
-    const int64_t *step = ir_ints(op, A_step, &n);
-    if (pass_grad_wanted(g, x))
-        add_windows_back(g, x, dy, w, low, step);
+    IrWindows windows = ir_windows_of(op);
+    add_windows_back(g, x, dy, w, &windows);
     if (pass_grad_wanted(g, w))
-        pass_grad_add(
-            g, w,
-            convolve(g, OP_conv2d_weights, x, dy, low, w->type.dims, step));
+        pass_grad_add(g, w,
+                      ir_build_conv(g->b, OP_conv_weights, x, dy, &windows,
+                                    w->type.dims, g->loc));
 }
 
-/* Linear in both operands, as conv2d is. */
+/* Linear in both operands, as conv is. */
 void
-pass_grad_rule_conv2d_weights(Grad *g, const IrOp *op)
+pass_grad_rule_conv_weights(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0], *y = op->operands[1],
             *dw = pass_grad_out(g, op);
-    int n;
-    const int64_t *low = ir_ints(op, A_low, &n);
-    const int64_t *step = ir_ints(op, A_step, &n);
-    if (pass_grad_wanted(g, x))
-        add_windows_back(g, x, y, dw, low, step);
+    IrWindows windows = ir_windows_of(op);
+    add_windows_back(g, x, y, dw, &windows);
     if (pass_grad_wanted(g, y))
-        pass_grad_add(
-            g, y, convolve(g, OP_conv2d, x, dw, low, y->type.dims + 1, step));
+        pass_grad_add(g, y,
+                      ir_build_conv(g->b, OP_conv, x, dw, &windows,
+                                    y->type.dims + 1, g->loc));
 }
 
 /* ---- all_gather --------------------------------------------------------- */

@@ -47,8 +47,8 @@ pass_fuse_is_free(const IrOp *op)
 bool
 pass_fuse_is_contraction(const IrOp *op)
 {
-    return op->kind == OP_dot || op->kind == OP_conv2d ||
-           op->kind == OP_conv2d_weights;
+    return op->kind == OP_dot || op->kind == OP_conv ||
+           op->kind == OP_conv_weights;
 }
 
 bool

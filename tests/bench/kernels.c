@@ -346,7 +346,7 @@ steps_of_dx(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
         }
         *s++ = turn_weights(a, c, w, tap, size);
         const char *part = image(a, c->rows, small, small, c->in);
-        *s = convolve(a, "conv2d", part, y, s[-1].result, low, dims, 1);
+        *s = convolve(a, "conv", part, y, s[-1].result, low, dims, 1);
         s++;
     }
     if (c->stride > 1)
@@ -368,10 +368,10 @@ lines_of_conv(Arena *a, const Conv *c, Line *out)
         out[i] = (Line){.flops = flops, .is_chain = true};
         out[i].name = arena_printf(a, "%s%s", c->name, names[i]);
     }
-    out[0].steps[0] = convolve(a, "conv2d", y, x, w, low, windows, c->stride);
+    out[0].steps[0] = convolve(a, "conv", y, x, w, low, windows, c->stride);
     steps_of_dx(a, c, x, y, out[1].steps);
     out[2].steps[0] =
-        convolve(a, "conv2d_weights", w, x, y, low, taps, c->stride);
+        convolve(a, "conv_weights", w, x, y, low, taps, c->stride);
 }
 
 /* ---- kernels of a line -----------------------------------------------------

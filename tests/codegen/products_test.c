@@ -115,74 +115,74 @@ static const Case cases[] = {
     /* windows: with zeros around and without, further apart, of one channel */
     {"T[n, 6, 5, 20]",
      {"T[n, 6, 5, 16]", "T[3, 3, 16, 20]"},
-     "%r: T[n, 6, 5, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[6, 5] "
+     "%r: T[n, 6, 5, 20] per_replica = conv %a, %b {low=[1, 1] dims=[6, 5] "
      "step=[1, 1]}"},
     {"T[n, 4, 4, 33]",
      {"T[n, 9, 10, 5]", "T[2, 3, 5, 33]"},
-     "%x: T[n, 4, 4, 33] per_replica = conv2d %a, %b {low=[0, 0] dims=[4, 4] "
+     "%x: T[n, 4, 4, 33] per_replica = conv %a, %b {low=[0, 0] dims=[4, 4] "
      "step=[2, 2]}\n"
      "%r: T[n, 4, 4, 33] per_replica = abs %x"},
     {"T[n, 8, 8, 16]",
      {"T[n, 8, 8, 1]", "T[3, 3, 1, 16]"},
-     "%r: T[n, 8, 8, 16] per_replica = conv2d %a, %b {low=[1, 1] dims=[8, 8] "
+     "%r: T[n, 8, 8, 16] per_replica = conv %a, %b {low=[1, 1] dims=[8, 8] "
      "step=[1, 1]}"},
     {"T[4, 3, 3, 20]",
      {"T[4, 7, 8, n]", "T[7, 8, n, 20]"},
-     "%r: T[4, 3, 3, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[3, 3] "
+     "%r: T[4, 3, 3, 20] per_replica = conv %a, %b {low=[1, 1] dims=[3, 3] "
      "step=[1, 1]}"},
     {"T[n, 5, 19, 16]",
      {"T[n, 5, 19, 1]", "T[3, 3, 1, 16]", "T[16]"},
-     "%x: T[n, 5, 19, 16] per_replica = conv2d %a, %b {low=[1, 1] dims=[5, 19] "
+     "%x: T[n, 5, 19, 16] per_replica = conv %a, %b {low=[1, 1] dims=[5, 19] "
      "step=[1, 1]}\n"
      "%r: T[n, 5, 19, 16] per_replica = add %x, %c"},
     /* overlapping ones along lines: of few channels, every other place, lines
      * that are cut, nothing around */
     {"T[2, 2, 21, 20]",
      {"T[2, 2, 21, 3]", "T[3, 3, 3, 20]"},
-     "%r: T[2, 2, 21, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[2, 21] "
+     "%r: T[2, 2, 21, 20] per_replica = conv %a, %b {low=[1, 1] dims=[2, 21] "
      "step=[1, 1]}"},
     {"T[2, 3, 9, 18]",
      {"T[2, 6, 18, 3]", "T[5, 3, 3, 18]", "T[18]"},
-     "%x: T[2, 3, 9, 18] per_replica = conv2d %a, %b {low=[2, 1] dims=[3, 9] "
+     "%x: T[2, 3, 9, 18] per_replica = conv %a, %b {low=[2, 1] dims=[3, 9] "
      "step=[2, 2]}\n"
      "%r: T[2, 3, 9, 18] per_replica = add %x, %c"},
     {"T[1, 1, 120, 9]",
      {"T[1, 1, 120, 15]", "T[3, 3, 15, 9]"},
-     "%r: T[1, 1, 120, 9] per_replica = conv2d %a, %b {low=[1, 1] "
+     "%r: T[1, 1, 120, 9] per_replica = conv %a, %b {low=[1, 1] "
      "dims=[1, 120] step=[1, 1]}"},
     {"T[1, 2, 121, 12]",
      {"T[1, 4, 123, 1]", "T[3, 3, 1, 12]"},
-     "%x: T[1, 2, 121, 12] per_replica = conv2d %a, %b {low=[0, 0] "
+     "%x: T[1, 2, 121, 12] per_replica = conv %a, %b {low=[0, 0] "
      "dims=[2, 121] step=[1, 1]}\n"
      "%r: T[1, 2, 121, 12] per_replica = abs %x"},
     /* summed over windows: runs of rows, whole and in parts of a run */
     {"T[2, 2, 18, 20]",
      {"T[n, 6, 6, 18]", "T[n, 6, 6, 20]"},
-     "%r: T[2, 2, 18, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "%r: T[2, 2, 18, 20] per_replica = conv_weights %a, %b {low=[1, 1] "
      "dims=[2, 2] step=[1, 1]}"},
     {"T[2, 1, 24, 17]",
      {"T[n, 9, 8, 24]", "T[n, 5, 4, 17]"},
-     "%x: T[2, 1, 24, 17] per_replica = conv2d_weights %a, %b {low=[1, 0] "
+     "%x: T[2, 1, 24, 17] per_replica = conv_weights %a, %b {low=[1, 0] "
      "dims=[2, 1] step=[2, 2]}\n"
      "%r: T[2, 1, 24, 17] per_replica = abs %x"},
     {"T[3, 3, 1, 20]",
      {"T[n, 9, 10, 1]", "T[n, 9, 10, 20]"},
-     "%r: T[3, 3, 1, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "%r: T[3, 3, 1, 20] per_replica = conv_weights %a, %b {low=[1, 1] "
      "dims=[3, 3] step=[1, 1]}"},
     /* strips of windows that overlap: of parts of a tile, several to a tile,
      * several tiles; blocks end within them */
     {"T[3, 3, 3, 10]",
      {"T[9, 3, 21, 3]", "T[9, 3, 21, 10]"},
-     "%r: T[3, 3, 3, 10] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "%r: T[3, 3, 3, 10] per_replica = conv_weights %a, %b {low=[1, 1] "
      "dims=[3, 3] step=[1, 1]}"},
     {"T[4, 3, 1, 17]",
      {"T[25, 6, 19, 1]", "T[25, 3, 9, 17]"},
-     "%x: T[4, 3, 1, 17] per_replica = conv2d_weights %a, %b {low=[1, 2] "
+     "%x: T[4, 3, 1, 17] per_replica = conv_weights %a, %b {low=[1, 2] "
      "dims=[4, 3] step=[2, 2]}\n"
      "%r: T[4, 3, 1, 17] per_replica = abs %x"},
     {"T[2, 3, 16, 16]",
      {"T[2, 3, 18, 16]", "T[2, 3, 18, 16]"},
-     "%r: T[2, 3, 16, 16] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "%r: T[2, 3, 16, 16] per_replica = conv_weights %a, %b {low=[1, 1] "
      "dims=[2, 3] step=[1, 1]}"},
     /* few rows, so that columns are read in place */
     {"T[9, 64]",

@@ -2,6 +2,7 @@
  * samples_pure.c - programs with operations without side effects
  */
 #include "ir/rules/build.h"
+#include "ir/rules/windows.h"
 #include "tests/ops/sampler.h"
 
 #include <string.h>
@@ -195,20 +196,61 @@ build_dot(Sampler *s)
 }
 
 static void
-conv2d_result(Sampler *s, IrValue *x, IrValue *w, const int64_t *low,
+conv_result(Sampler *s, IrValue *x, IrValue *y, const IrWindows *w,
+            const Dim *dims)
+{
+    IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, y});
+    ir_windows_set(op, w, dims);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* Of images, without groups and dilation. */
+static void
+conv2d_result(Sampler *s, IrValue *x, IrValue *y, const int64_t *low,
               const int64_t *step, const Dim *dims)
 {
-    IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, w});
-    ir_set_ints(op, A_low, low, 2);
-    ir_set_ints(op, A_step, step, 2);
-    ir_set_dims(op, A_dims, dims, 2);
-    sampler_result(s, sampler_infer(s, op));
+    const IrWindows w = {.num_axes = 2,
+                         .low = {low[0], low[1]},
+                         .step = {step[0], step[1]},
+                         .dilation = {1, 1},
+                         .groups = 1};
+    conv_result(s, x, y, &w, dims);
+}
+
+/* Windows of one and of three axes, dilated, and of groups: channels alone, and
+ * several of them. */
+static const IrWindows sequence = {1, {3}, {2}, {3}, 1};
+static const IrWindows volume = {3, {1, 0, -1}, {2, 1, 1}, {1, 2, 1}, 1};
+static const IrWindows depthwise = {2, {1, 1}, {1, 2}, {1, 1}, 3};
+static const IrWindows grouped = {2, {2, 0}, {1, 1}, {2, 1}, 2};
+
+static void
+add_conv_axes(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 3, DIMS(s->s, num(7), num(2)));
+    IrValue *w = sampler_arg(s, 3, DIMS(num(3), num(2), num(3)));
+    IrValue *y = sampler_arg(s, 5, DIMS(s->s, num(3), num(4), num(3), num(1)));
+    IrValue *v =
+        sampler_arg(s, 5, DIMS(num(2), num(2), num(1), num(1), num(3)));
+    conv_result(s, x, w, &sequence, DIMS(num(4)));
+    conv_result(s, y, v, &volume, DIMS(num(2), num(2), num(2)));
+}
+
+static void
+add_conv_groups(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 4, DIMS(s->s, num(3), num(4), num(3)));
+    IrValue *w = sampler_arg(s, 4, DIMS(num(3), num(2), num(1), num(3)));
+    IrValue *y = sampler_arg(s, 4, DIMS(s->s, num(3), num(4), num(4)));
+    IrValue *v = sampler_arg(s, 4, DIMS(num(2), num(2), num(2), num(6)));
+    conv_result(s, x, w, &depthwise, DIMS(num(3), num(2)));
+    conv_result(s, y, v, &grouped, DIMS(num(4), num(3)));
 }
 
 /* The size asked for is the rows and the channels; windows inside, over the
  * edges, with gaps, and larger than the image. */
 void
-build_conv2d(Sampler *s)
+build_conv(Sampler *s)
 {
     IrValue *x = sampler_arg(s, 4, DIMS(s->s, num(4), num(5), num(2)));
     IrValue *w = sampler_arg(s, 4, DIMS(num(2), num(3), num(2), num(3)));
@@ -221,11 +263,35 @@ build_conv2d(Sampler *s)
     conv2d_result(s, x, w, AXES(0, 0), AXES(1, 1), DIMS(num(3), num(3)));
     conv2d_result(s, x, w, AXES(0, 1), AXES(2, 3), DIMS(num(2), num(2)));
     conv2d_result(s, z, v, AXES(1, -1), AXES(1, 1), DIMS(num(2), num(1)));
+    add_conv_axes(s);
+    add_conv_groups(s);
+}
+
+static void
+add_conv_weights_axes(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 3, DIMS(s->s, num(7), num(2)));
+    IrValue *w = sampler_arg(s, 3, DIMS(s->s, num(4), num(3)));
+    IrValue *y = sampler_arg(s, 5, DIMS(s->s, num(3), num(4), num(3), num(1)));
+    IrValue *v = sampler_arg(s, 5, DIMS(s->s, num(2), num(2), num(2), num(3)));
+    conv_result(s, x, w, &sequence, DIMS(num(3)));
+    conv_result(s, y, v, &volume, DIMS(num(2), num(2), num(1)));
+}
+
+static void
+add_conv_weights_groups(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 4, DIMS(s->s, num(3), num(4), num(3)));
+    IrValue *w = sampler_arg(s, 4, DIMS(s->s, num(3), num(2), num(3)));
+    IrValue *y = sampler_arg(s, 4, DIMS(s->s, num(3), num(4), num(4)));
+    IrValue *v = sampler_arg(s, 4, DIMS(s->s, num(4), num(3), num(6)));
+    conv_result(s, x, w, &depthwise, DIMS(num(3), num(2)));
+    conv_result(s, y, v, &grouped, DIMS(num(2), num(2)));
 }
 
 /* The size asked for is the rows, which are summed over, or channels. */
 void
-build_conv2d_weights(Sampler *s)
+build_conv_weights(Sampler *s)
 {
     IrValue *x = sampler_arg(s, 4, DIMS(s->s, num(4), num(5), num(2)));
     IrValue *y = sampler_arg(s, 4, DIMS(s->s, num(3), num(2), num(3)));
@@ -234,6 +300,8 @@ build_conv2d_weights(Sampler *s)
     conv2d_result(s, x, y, AXES(0, 0), AXES(1, 1), DIMS(num(2), num(3)));
     conv2d_result(s, x, y, AXES(0, 1), AXES(2, 3), DIMS(num(3), num(2)));
     conv2d_result(s, z, v, AXES(1, -1), AXES(1, 1), DIMS(num(2), num(1)));
+    add_conv_weights_axes(s);
+    add_conv_weights_groups(s);
 }
 
 /* ---- moving elements ---------------------------------------------------- */

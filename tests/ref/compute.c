@@ -8,6 +8,7 @@
 #include <string.h>
 #include "ir/base/status.h"
 #include "ir/rules/eval.h"
+#include "ir/rules/windows.h"
 
 typedef const RefTensor *const *Operands;
 
@@ -301,63 +302,75 @@ compute_dot(const IrOp *op, Operands operands, RefTensor *out)
 
 typedef struct Conv {
     const RefTensor *x, *y;
-    const int64_t *low, *step;
+    IrWindows w;
+    int64_t new_channels;    /* of a group */
     int64_t at[IR_MAX_RANK]; /* of the current element of the result */
 } Conv;
 
-/* acc plus the product of y's element and x's element in row and channel, at
- * one position of a window; elements outside of x count as 0. */
+/* acc plus the product of y's element and x's element in row and channel of the
+ * present group, at one position of a window; elements outside of x count as 0.
+ */
 static Scalar
 add_tap(const Conv *c, int64_t row, const int64_t *window, const int64_t *place,
-        int64_t channel, const int64_t *y, Scalar acc)
+        int64_t channel, int64_t channels, const int64_t *y, Scalar acc)
 {
-    int64_t from[IR_MAX_RANK] = {row, 0, 0, channel};
+    int last = c->w.num_axes + 1;
+    int64_t from[IR_MAX_RANK] = {row};
     bool inside = true;
-    for (int i = 0; i < 2; i++) {
-        from[i + 1] = window[i] * c->step[i] + place[i] - c->low[i];
-        inside = inside && from[i + 1] >= 0 && from[i + 1] < c->x->dims[i + 1];
+    for (int i = 0; i < c->w.num_axes; i++) {
+        int64_t at = window[i] * c->w.step[i] + place[i] * c->w.dilation[i] -
+                     c->w.low[i];
+        inside = inside && at >= 0 && at < c->x->dims[i + 1];
+        from[i + 1] = at;
     }
+    from[last] = c->at[last] / c->new_channels * channels + channel;
     Scalar x = inside ? get_at(c->x, from) : scalar_int(DT_i64, 0);
     return multiply_add(scalar_cast(x, acc.dtype),
                         scalar_cast(get_at(c->y, y), acc.dtype), acc);
 }
 
-/* Product k of an element of conv2d: a place of the window, and a channel. */
+/* Product k of an element of conv: a place of the window, and a channel. */
 static Scalar
-add_of_windows(const Conv *c, int64_t k, Scalar acc)
+add_of_windows(const Conv *c, const RefTensor *out, int64_t k, Scalar acc)
 {
     int64_t y[IR_MAX_RANK];
-    ref_unravel(3, c->y->dims, k, y);
-    y[3] = c->at[3];
-    return add_tap(c, c->at[0], c->at + 1, y, y[2], y, acc);
+    int n = c->w.num_axes;
+    (void)out;
+    ref_unravel(n + 1, c->y->dims, k, y);
+    y[n + 1] = c->at[n + 1];
+    return add_tap(c, c->at[0], c->at + 1, y, y[n], c->y->dims[n], y, acc);
 }
 
-/* Product k of an element of conv2d_weights: a row, and a window. */
+/* Product k of an element of conv_weights: a row, and a window. */
 static Scalar
-add_of_weights(const Conv *c, int64_t k, Scalar acc)
+add_of_weights(const Conv *c, const RefTensor *out, int64_t k, Scalar acc)
 {
     int64_t y[IR_MAX_RANK];
-    ref_unravel(3, c->y->dims, k, y);
-    y[3] = c->at[3];
-    return add_tap(c, y[0], y + 1, c->at, c->at[2], y, acc);
+    int n = c->w.num_axes;
+    ref_unravel(n + 1, c->y->dims, k, y);
+    y[n + 1] = c->at[n + 1];
+    return add_tap(c, y[0], y + 1, c->at, c->at[n], out->dims[n], y, acc);
 }
 
 static void
 convolve(const IrOp *op, Operands x, RefTensor *out,
-         Scalar (*add)(const Conv *c, int64_t k, Scalar acc))
+         Scalar (*add)(const Conv *c, const RefTensor *out, int64_t k,
+                       Scalar acc))
 {
-    int n;
-    Conv c = {x[0], x[1], ir_ints(op, A_low, &n), ir_ints(op, A_step, &n), {0}};
+    Conv c = {.x = x[0], .y = x[1], .w = ir_windows_of(op)};
     const Scalar zero =
         scalar_cast(scalar_int(DT_i64, 0), dtype_compute(out->dtype));
-    int64_t taps = x[1]->dims[0] * x[1]->dims[1] * x[1]->dims[2];
+    int64_t taps = 1;
+    for (int i = 0; i <= c.w.num_axes; i++)
+        taps *= x[1]->dims[i];
+    c.new_channels = out->dims[c.w.num_axes + 1] / c.w.groups;
     for (int64_t i = 0; i < out->count; i++) {
-        ref_unravel(4, out->dims, i, c.at);
+        ref_unravel(out->rank, out->dims, i, c.at);
         Scalar total = zero;
         for (int64_t k = 0; k < taps; k += BLOCK) {
             Scalar acc = zero;
             for (int64_t j = k; j < taps && j < k + BLOCK; j++)
-                acc = add(&c, j, acc);
+                acc = add(&c, out, j, acc);
             total = k == 0 ? acc : fold(OP_add, total, acc);
         }
         ref_set(out, i, total);
@@ -365,13 +378,13 @@ convolve(const IrOp *op, Operands x, RefTensor *out,
 }
 
 static void
-compute_conv2d(const IrOp *op, Operands x, RefTensor *out)
+compute_conv(const IrOp *op, Operands x, RefTensor *out)
 {
     convolve(op, x, out, add_of_windows);
 }
 
 static void
-compute_conv2d_weights(const IrOp *op, Operands x, RefTensor *out)
+compute_conv_weights(const IrOp *op, Operands x, RefTensor *out)
 {
     convolve(op, x, out, add_of_weights);
 }
@@ -673,8 +686,8 @@ static const Compute computes[NUM_OPS] = {
     [OP_concat] = compute_concat,
     [OP_take] = compute_take,
     [OP_scatter] = compute_scatter,
-    [OP_conv2d] = compute_conv2d,
-    [OP_conv2d_weights] = compute_conv2d_weights,
+    [OP_conv] = compute_conv,
+    [OP_conv_weights] = compute_conv_weights,
     [OP_cumsum] = compute_cumsum,
     [OP_argsort] = compute_argsort,
     [OP_reorder] = compute_reorder,

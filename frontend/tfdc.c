@@ -43,6 +43,7 @@ enum {
     OPT_EXPAND,
     OPT_EXPLAIN,
     OPT_TARGET,
+    OPT_CHECK_NAN,
     OPT_WIDEN,
     OPT_LEVEL,
     NUM_OPTS
@@ -130,6 +131,11 @@ static const OptionRow rows[NUM_OPTS] = {
                             "(this one), x86-64-v3, x86-64-v4, and sm_80 or "
                             "sm_90 for GPUs (default: native; for cuda devices "
                             "native,sm_80)"},
+    [OPT_CHECK_NAN] = {.name = "check-nan",
+                       .help = "each operation in a kernel of its own, so that "
+                               "tfd-run --check-nan names the one that makes a "
+                               "nan; slower, with more memory, to the same "
+                               "bits"},
     [OPT_WIDEN] = {.name = "widen",
                    .help = "f32 becomes f64 everywhere (for tests)"},
     [OPT_LEVEL] = {.letter = 'O',
@@ -667,6 +673,7 @@ read_options(Tfdc *t)
     t->print_after = options_value(o, OPT_PRINT_AFTER, NULL);
     int level = atoi(options_value(o, OPT_LEVEL, "2"));
     t->passes = (PassOptions){.level = level,
+                              .keep_apart = options_given(o, OPT_CHECK_NAN),
                               .verify_each = options_given(o, OPT_VERIFY),
                               .time = options_given(o, OPT_TIME),
                               .after = after_pass,

@@ -47,6 +47,7 @@ enum {
     OPT_PROFILE,
     OPT_COMPARE,
     OPT_COMPARE_STEPS,
+    OPT_CHECK_NAN,
     OPT_CHECKSUM,
     OPT_INFO,
     OPT_LIST,
@@ -151,6 +152,12 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_COMPARE_STEPS] = {.name = "compare-steps",
                            .arg = "N",
                            .help = "compare in the first N steps only"},
+    [OPT_CHECK_NAN] = {.name = "check-nan",
+                       .help = "end the run at the first kernel or collective "
+                               "that makes a nan or an infinity of finite "
+                               "numbers, and name its lines, variables, "
+                               "replica and step; of a plan of tfdc "
+                               "--check-nan, the operation"},
     [OPT_CHECKSUM] = {.name = "checksum",
                       .help = "at the end, print a hash of all variables on "
                               "all devices: equal bits, equal hash"},
@@ -402,6 +409,11 @@ take_profile(const Options *o, RtOptions *out)
         return status_new(STATUS_USAGE,
                           "--profile and --compare contradict each other: what "
                           "is compared takes longer");
+    if (options_given(o, OPT_CHECK_NAN) && (out->profile || out->compare))
+        return status_new(STATUS_USAGE,
+                          "--check-nan and --%s contradict each other: both "
+                          "follow each kernel",
+                          out->profile ? "profile" : "compare");
     if (ends_in(file, ".trace.json"))
         out->profile_trace = file;
     else if (ends_in(file, ".json"))
@@ -430,6 +442,7 @@ take_options(Arena *a, const Options *o, RtOptions *out)
                        .log_dir = options_value(o, OPT_LOG_DIR, NULL),
                        .devices = options_value(o, OPT_DEVICES, NULL),
                        .pipeline_threads = true,
+                       .check_nan = options_given(o, OPT_CHECK_NAN),
                        .checksum = options_given(o, OPT_CHECKSUM),
                        .load_only = options_given(o, OPT_PREFLIGHT),
                        .preflight = options_given(o, OPT_PREFLIGHT),

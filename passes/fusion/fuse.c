@@ -96,7 +96,7 @@ pass_fuse(PassCx *cx)
     assert(pass_stage(cx->m) == STAGE_replicated);
     Fuse f = {.arena = cx->arena,
               .m = cx->m,
-              .level = cx->options->level,
+              .level = cx->options->keep_apart ? 0 : cx->options->level,
               .axes = pass_axes_new(cx->arena)};
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         f.fn = fn;

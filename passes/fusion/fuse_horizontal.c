@@ -378,7 +378,7 @@ pass_fuse_horizontal(PassCx *cx)
 {
     assert(pass_stage(cx->m) == STAGE_replicated);
     HorizontalFusion u = {.f = {.arena = cx->arena, .m = cx->m}};
-    if (cx->options->level == 0)
+    if (cx->options->level == 0 || cx->options->keep_apart)
         return true;
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)

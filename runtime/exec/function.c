@@ -144,9 +144,9 @@ is_shared(const RtFunction *fn, const IrValue *v)
     return fn->ir->kind == FUNC_PROGRAM && ir_value_is_shared(v);
 }
 
-static Status
-load_value(const RtRun *run, const RtFunction *fn, const IrValue *from,
-           RtValue *v)
+Status
+rt_load_value(const RtRun *run, const RtFunction *fn, const IrValue *from,
+              RtValue *v)
 {
     if (!is_placed(run, fn, from))
         return plan_refuse(run->plan, "a value of @%s has no place in memory",
@@ -162,7 +162,7 @@ load_values(RtRun *run, const RtFunction *fn, int n, IrValue *const *from,
 {
     *out = NEW_ARRAY(run->arena, RtValue, (size_t)n);
     for (int i = 0; i < n; i++)
-        TRY(load_value(run, fn, from[i], &(*out)[i]));
+        TRY(rt_load_value(run, fn, from[i], &(*out)[i]));
     return OK;
 }
 

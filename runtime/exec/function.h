@@ -53,8 +53,9 @@ struct RtFunction {
     int number; /* of a device program, in the plan */
     RtHostOp *ops;
     int num_ops, num_safepoints;
-    IrOps positions; /* what TfdCall.at counts */
-    int first_slot;  /* of a profile: that of position 0 */
+    IrOps positions;               /* what TfdCall.at counts */
+    int first_slot;                /* of a profile: that of position 0 */
+    struct RtCheckedSite *checked; /* of --check-nan: for each position */
     int num_in, num_out;
     bool prints_each;             /* lines of each replica */
     VEC(const RtHostOp *) starts; /* collectives, in order */
@@ -71,6 +72,11 @@ typedef struct RtHostOpInfo {
     RtOpPrepare *prepare;
 } RtHostOpInfo;
 
+/* Where v, a value of fn, is and how large; refuses places that it may not
+ * have.
+ */
+Status rt_load_value(const RtRun *run, const RtFunction *fn,
+                     const IrValue *from, RtValue *v) MUST_USE;
 /* Computes the size of device arenas for the module's places. */
 Status rt_measure_arena(RtRun *run) MUST_USE;
 /* Requires arenas of at least that many bytes, beyond the module's places. */

@@ -51,6 +51,7 @@ typedef struct RtOptions {
     const char *profile_trace; /* and what happened when; a file or NULL */
     bool compare;              /* each launch of a kernel with the CPU's */
     int64_t compare_steps;     /* in so many steps; 0: in all */
+    bool check_nan; /* stops at what makes a number that is not finite */
     bool checksum;  /* of all variables is printed to out at the end */
     bool load_only; /* all is made ready, but main is not called */
     bool preflight; /* with load_only: then the processes measure each other */

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include "ir/base/io/file.h"
 #include "runtime/checkpoint/archive.h"
+#include "runtime/exec/not_finite.h"
 #include "runtime/exec/run_state.h"
 
 Status
@@ -132,6 +133,7 @@ rt_print_lines(RtRun *run, bool all_have_lines)
     if (run->group && all_have_lines)
         st = gather_lines(run);
     write_lines(run);
+    rt_warn_not_finite(run);
     forget_lines(run);
     return st;
 }

@@ -44,15 +44,15 @@ struct RtRun {
     int32_t site;        /* of main's current operation */
     RtExchange exchange; /* with its processes, for set-up */
     RtGroup *group;      /* with the other processes of the job; NULL: none */
-    struct RtCarrier *carrier;  /* NULL: they share memory */
+    struct RtCarrier *carrier; /* NULL: they share memory */
     struct RtPs *ps; /* as a task of a parameter-server job; NULL: none */
     struct RtPsClient *ps_client; /* of its servers; NULL: it needs none */
-    int rank, size;             /* of this process, in the job */
-    int local_rank, local_size; /* and on its machine */
-    int num_replicas;           /* of all processes */
-    int first_local, num_local; /* those of this process */
-    int num_devices;            /* of this process, as all that follows */
-    int replicas_each;          /* on a device, next to one another */
+    int rank, size;               /* of this process, in the job */
+    int local_rank, local_size;   /* and on its machine */
+    int num_replicas;             /* of all processes */
+    int first_local, num_local;   /* those of this process */
+    int num_devices;              /* of this process, as all that follows */
+    int replicas_each;            /* on a device, next to one another */
     IrDevices device_list;
     const RtDeviceCaps *caps; /* of all of them */
     bool enqueues;            /* device programs are q_NAME */
@@ -82,8 +82,11 @@ struct RtRun {
     RtAgreement agreement;  /* with the other processes */
     RtStats stats;
     RtProgress progress;
-    struct RtProfile *profile;       /* NULL: nothing is timed */
-    struct RtComparison *comparison; /* NULL: nothing is compared */
+    struct RtProfile *profile;        /* NULL: nothing is timed */
+    struct RtComparison *comparison;  /* NULL: nothing is compared */
+    struct RtNanCheck *nan_check;     /* NULL: numbers may be of any kind */
+    _Atomic(const IrOp *) not_finite; /* that showed such a scalar; or NULL */
+    bool has_warned;                  /* of it */
     bool has_summary;
     RtEvents *events; /* of summary; NULL: not recorded */
     RtResume resume;

@@ -5,6 +5,7 @@
 #include "ir/analysis/per_replica.h"
 #include "ir/base/message.h"
 #include "runtime/exec/end.h"
+#include "runtime/exec/not_finite.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
 #include "runtime/ops/host_ops.h"
@@ -47,6 +48,18 @@ rt_op_now(RtInvocation *inv, const RtHostOp *h)
 }
 
 /* ---- fetch, fetch_var -------------------------------------------------- */
+
+/* A loss that is nan is said once. */
+static void
+look_at(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->executor->run;
+    const RtValue *v = &h->out[0];
+    if (v->rank == 0) {
+        rt_note_scalar(run, h->op, v->dtype, rt_host_value(inv, v));
+        rt_warn_not_finite(run);
+    }
+}
 
 Status
 rt_prepare_fetch(RtRun *run, RtFunction *fn, RtHostOp *h)
@@ -94,7 +107,11 @@ rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
     int32_t end = EXEC_OK;
     if (rt_ps_coordinates(inv->executor->run))
         end = rt_ps_settle(inv, h, 0);
-    return end == EXEC_OK ? fetch(inv, h) : end;
+    if (end == EXEC_OK)
+        end = fetch(inv, h);
+    if (end == EXEC_OK)
+        look_at(inv, h);
+    return end;
 }
 
 Status
@@ -130,5 +147,9 @@ rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
     int32_t end = EXEC_OK;
     if (rt_ps_coordinates(inv->executor->run))
         end = rt_ps_pull_variable(inv, h, h->var);
-    return end == EXEC_OK ? fetch_var(inv, h) : end;
+    if (end == EXEC_OK)
+        end = fetch_var(inv, h);
+    if (end == EXEC_OK)
+        look_at(inv, h);
+    return end;
 }

@@ -474,8 +474,18 @@ wait_for_end(RtRun *run, RtEvent e)
             rt_stop(run);
 }
 
+static bool
+has_fault(const RtRun *run, int device)
+{
+    const RtExecutor *first = &run->locals[device * run->replicas_each];
+    for (int i = 0; i < run->replicas_each; i++)
+        if (first[i].fault.op)
+            return true;
+    return false;
+}
+
 /* How the program ended on a device: by what it left to the host, which came
- * before its own end. */
+ * before its own end, or by a fault of what only watches it. */
 static int32_t
 status_of(const RtRun *run, const RtLaunch *l, int device)
 {
@@ -483,7 +493,9 @@ status_of(const RtRun *run, const RtLaunch *l, int device)
     int32_t status = l->programs[device].status, looked = EXEC_OK;
     if (run->enqueues && !rt_device_has_failed(d))
         looked = d->ops->program->look(d);
-    return looked ? looked : status;
+    if (looked || status)
+        return looked ? looked : status;
+    return has_fault(run, device) ? EXEC_FAULT : EXEC_OK;
 }
 
 /* Takes back a line or fault after more collectives than all replicas came to:

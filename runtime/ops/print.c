@@ -11,6 +11,7 @@
 
 #include "ir/base/message.h"
 #include "ir/type_bounds.h"
+#include "runtime/exec/not_finite.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/ops/host_ops.h"
@@ -75,6 +76,9 @@ rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
         executor->args[i] =
             (FormatArg){v->dtype, v->rank, executor->arg_dims[i],
                         rt_read_value(inv, v, &scratch)};
+        if (v->rank == 0 && executor->replica >= 0)
+            rt_note_scalar(executor->run, h->op, v->dtype,
+                           executor->args[i].data);
     }
     format_text(to, ir_text(h->op, A_format), n, executor->args);
 }

@@ -29,10 +29,9 @@
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/cpu/pool.h"
 #include "runtime/ops/host_ops.h"
-#include "runtime/run/difference.h"
+#include "runtime/check/difference.h"
 #include "runtime/run/hooks.h"
-
-enum { MAX_NOTES = 8 }; /* places of a kernel that a message names */
+#include "runtime/check/kernel_lines.h"
 
 /* One replica's operands of an all_reduce, in two sets. */
 typedef struct Part {
@@ -160,21 +159,12 @@ value_of(const IrOp *op, int i)
                                 : op->results[i - op->num_operands];
 }
 
-/* What the value is computed by in the kernel's region. */
-static const IrOp *
-maker_of(const Launch *l, int result)
-{
-    const IrOp *yield = ir_block_yield(l->op->regions[0]);
-    const IrOp *maker = yield->operands[result]->def;
-    return maker ? maker : l->op;
-}
-
 /* A result that begins as an operand, some of whose rows the kernel changes. */
 static bool
 begins_as_operand(const Launch *l, int i)
 {
     int result = i - l->op->num_operands;
-    return result >= 0 && maker_of(l, result)->kind == OP_scatter;
+    return result >= 0 && rt_maker_of(l->op, result)->kind == OP_scatter;
 }
 
 static bool
@@ -231,43 +221,6 @@ run_on_host(RtComparison *c, Launch *l)
 
 /* ---- differences --------------------------------------------------------- */
 
-static const char *
-name_of(const IrOp *op)
-{
-    const IrSplit *split = ir_op_split(op->kind);
-    return ir_op_info[split ? split->op : op->kind].name;
-}
-
-static bool
-is_computed(const IrOp *op)
-{
-    return op->kind != OP_constant &&
-           !(ir_op_info[op->kind].traits & (VIEW | MOVES | TERMINATOR));
-}
-
-static bool
-is_same_line(Loc x, Loc y)
-{
-    return x.file == y.file && x.line == y.line;
-}
-
-/* The other lines of the program that the kernel computes. */
-static void
-note_lines(const Launch *l, const IrOp *first, RtFault *fault, Arena *a)
-{
-    const IrOp *op = l->op->regions[0]->first;
-    for (; op && fault->notes.len < MAX_NOTES; op = op->next) {
-        bool is_known = !op->loc.line || is_same_line(op->loc, first->loc);
-        for (int i = 0; i < fault->notes.len && !is_known; i++)
-            is_known = is_same_line(op->loc, fault->notes.data[i].loc);
-        if (is_known || !is_computed(op))
-            continue;
-        RtNote note = {op->loc, message_printf(a, "the kernel also has this %s",
-                                               name_of(op))};
-        VEC_PUSH(a, fault->notes, note);
-    }
-}
-
 static int32_t
 fault_in_launch(Launch *l, int result, int64_t first)
 {
@@ -275,17 +228,17 @@ fault_in_launch(Launch *l, int result, int64_t first)
     const RtRun *run = executor->run;
     Arena *a = executor->arena;
     const RtBits *b = &l->arrays[l->op->num_operands + result].bits;
-    RtHostOp h = {.op = maker_of(l, result)};
+    RtHostOp h = {.op = rt_maker_of(l->op, result)};
     if (!executor->fault.op)
-        note_lines(l, h.op, &executor->fault, a);
+        rt_note_kernel_lines(l->op, h.op, &executor->fault, a);
     return rt_fault(
         l->inv, &h, STATUS_INPUT,
         "kernel %s has other bits on %s than on the CPU: in step %lld, of this "
         "%s, result %d of the kernel, %s is %s, on the CPU %s; %lld of %lld "
         "elements differ",
         run->plan->kernels[l->launch.kernel], executor->device->name,
-        (long long)atomic_load(&run->watchdog.steps) + 1, name_of(h.op), result,
-        rt_bits_element(a, b, first),
+        (long long)atomic_load(&run->watchdog.steps) + 1,
+        rt_operation_name(h.op), result, rt_bits_element(a, b, first),
         rt_bits_value(a, b->dtype, b->device, first),
         rt_bits_value(a, b->dtype, b->cpu, first), (long long)rt_bits_count(b),
         (long long)b->count);

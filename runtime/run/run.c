@@ -29,6 +29,7 @@
 #include "runtime/profile/recorder.h"
 #include "runtime/profile/report.h"
 #include "runtime/ps/ps.h"
+#include "runtime/check/check_nan.h"
 #include "runtime/run/checksum.h"
 #include "runtime/run/compare.h"
 #include "runtime/run/hooks.h"
@@ -492,6 +493,8 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_check_memory(run));
     if (run->options->profile)
         TRY(rt_profile_open(run));
+    if (run->options->check_nan)
+        TRY(rt_open_nan_check(run));
     TRY(open_devices(run, spin));
     TRY(make_executors(run));
     TRY(run->coll->ops->connect(run->coll));
@@ -580,8 +583,7 @@ call_main(RtRun *run, RtInvocation *main)
     rt_note_state(run, RT_JOB_RETURNED);
     rt_progress_clear(&run->progress);
     TRY(rt_flush(run));
-    if (end != EXEC_OK)
-        TRY(rt_status_of_fault(run));
+    TRY(rt_status_of_fault(run)); /* a mark cannot end main */
     TRY(rt_devices_status(run));
     TRY(rt_end_checkpoints(run));
     if (end == EXEC_OK)

@@ -1,7 +1,7 @@
 /*
  * difference.c - the first difference of two arrays, in words
  */
-#include "runtime/run/difference.h"
+#include "runtime/check/difference.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -37,13 +37,15 @@ single_declaration(Lower *cx, const AstNode *program, AstKind kind,
     return found;
 }
 
-/* A print in a step is one line for all replicas where the program says that
- * its operands are mirrored; passes that find out more do not change this. */
+/* A print or summary in a step is one for all replicas where the program says
+ * that its operands are mirrored; passes that find out more do not change this.
+ */
 static void
-mark_per_replica_print(IrOp *op, void *unused)
+mark_per_replica_output(IrOp *op, void *unused)
 {
     (void)unused;
-    if (op->kind != OP_print || ir_context(op->block) == CX_CROSS)
+    bool is_output = op->kind == OP_print || op->kind == OP_summary;
+    if (!is_output || ir_context(op->block) == CX_CROSS)
         return;
     bool own = ir_divergence(op->block) != NULL;
     for (int i = 0; i < op->num_operands; i++)
@@ -67,7 +69,7 @@ lower_main(Lower *cx, const AstNode *main)
      * only */
     if (diag_num_errors(cx->diag) == 0) {
         ir_infer_localities(fn);
-        ir_walk(fn->body, mark_per_replica_print, NULL);
+        ir_walk(fn->body, mark_per_replica_output, NULL);
     }
 }
 

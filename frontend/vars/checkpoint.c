@@ -126,9 +126,30 @@ step_argument(Lower *cx, const FeArgs *in)
     return NULL;
 }
 
+/* Closures have no output but print, and updates of variables none. */
+static bool
+may_summarize(Lower *cx, Loc loc)
+{
+    bool in_closure = cx->context != FE_CROSS &&
+                      ir_strategy_info[cx->module->strategy].servers;
+    if (in_closure)
+        return fe_error_note(cx, loc,
+                             "return the value, and write it in main: "
+                             "summary(\"loss\", fetch(h), step)",
+                             "a closure has no summary of its own"),
+               false;
+    if (cx->context == FE_REPLICA || fe_is_cross(cx))
+        return true;
+    fe_error(cx, loc, "summary stands in main and in steps, and this is %s",
+             fe_context_name(cx->context));
+    return false;
+}
+
 FeValue *
 fe_builtin_summary(Lower *cx, const FeArgs *in)
 {
+    if (!may_summarize(cx, in->loc))
+        return &fe_poison;
     const FeText *tag = string_argument(cx, in, "the tag of a summary");
     FeValue *value = fe_arg(in, 1);
     Loc loc = fe_arg_loc(in, 1);

@@ -51,7 +51,7 @@ static const struct {
     {OP_read, ANYWHERE | IN_INIT, PHASE_PLACED},
     {OP_now, IN_MAIN, PHASE_PLACED},
     {OP_assert, ANYWHERE | IN_HOST | IN_INIT, PHASE_PLACED},
-    {OP_summary, IN_MAIN, PHASE_PLACED},
+    {OP_summary, IN_MAIN | IN_CROSS | IN_REPLICA, PHASE_PLACED},
     {OP_save, IN_MAIN, PHASE_PLACED},
     {OP_restore, IN_MAIN, PHASE_PLACED},
     {OP_iter_open, IN_MAIN, PHASE_PLACED},

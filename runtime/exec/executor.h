@@ -75,9 +75,10 @@ int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
 
 /* The lines that a step printed: one text, and the end of each. */
 typedef struct RtLine {
-    size_t end; /* in the text; an empty line is one that another replica
-                   prints */
-    int met;    /* collectives before it */
+    size_t end;      /* in the text; an empty line is one that another replica
+                        prints */
+    int met;         /* collectives before it */
+    bool is_summary; /* for the event file (summaries.h) */
 } RtLine;
 
 typedef struct RtLines {

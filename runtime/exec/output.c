@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/archive.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/run_state.h"
+#include "runtime/exec/summaries.h"
 
 Status
 rt_flush(const RtRun *run)
@@ -39,18 +40,22 @@ rt_print(RtRun *run, const char *text, size_t len)
  */
 
 /* Line i of a replica, if it printed that many. */
-static void
+static Status
 write_line(RtRun *run, const RtLines *lines, int i)
 {
     if (i >= lines->lines.len)
-        return;
+        return OK;
     size_t begin = i ? lines->lines.data[i - 1].end : 0;
     size_t end = lines->lines.data[i].end;
+    const char *line = lines->text.data + begin;
+    if (end > begin && lines->lines.data[i].is_summary)
+        return rt_summary_write_line(run, line, end - begin);
     if (end > begin)
-        rt_print(run, lines->text.data + begin, end - begin);
+        rt_print(run, line, end - begin);
+    return OK;
 }
 
-static void
+static Status
 write_lines(RtRun *run)
 {
     int most = 0;
@@ -60,8 +65,9 @@ write_lines(RtRun *run)
     }
     for (int i = 0; i < most; i++) {
         for (int r = 0; r < run->num_replicas; r++)
-            write_line(run, &run->replicas[r].lines, i);
+            TRY(write_line(run, &run->replicas[r].lines, i));
     }
+    return OK;
 }
 
 static void
@@ -87,9 +93,12 @@ lines_archive(RtExecutor *replica, RtArchive *ar)
         l->lines.len = 0;
     for (int i = 0; i < count; i++) {
         end = ar->reads ? 0 : (int64_t)l->lines.data[i].end;
+        int64_t is_summary = ar->reads ? 0 : l->lines.data[i].is_summary;
         rt_archive_i64(ar, &end, end, INT64_MAX);
+        rt_archive_i64(ar, &is_summary, 0, 1);
         if (ar->reads)
-            VEC_PUSH(replica->arena, l->lines, ((RtLine){(size_t)end, 0}));
+            VEC_PUSH(replica->arena, l->lines,
+                     ((RtLine){(size_t)end, 0, is_summary != 0}));
     }
     count = (int64_t)l->text.len;
     rt_archive_count(ar, &count, INT64_MAX, 1);
@@ -132,7 +141,8 @@ rt_print_lines(RtRun *run, bool all_have_lines)
     Status st = OK;
     if (run->group && all_have_lines)
         st = gather_lines(run);
-    write_lines(run);
+    if (!st)
+        st = write_lines(run);
     rt_warn_not_finite(run);
     forget_lines(run);
     return st;

@@ -83,9 +83,8 @@ rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
     format_text(to, ir_text(h->op, A_format), n, executor->args);
 }
 
-/* Whether a program leaves it to when the device has come to this point. */
-static bool
-is_ahead(const RtExecutor *executor)
+bool
+rt_is_ahead(const RtExecutor *executor)
 {
     return executor->replica >= 0 && executor->run->enqueues &&
            !executor->deferred;
@@ -109,8 +108,8 @@ look(const RtDeferred *item, const char *bytes)
     return end;
 }
 
-static int32_t
-defer(RtInvocation *inv, const RtHostOp *h, bool reads)
+int32_t
+rt_defer(RtInvocation *inv, const RtHostOp *h, bool reads)
 {
     RtExecutor *executor = inv->executor;
     RtDevice *d = executor->device;
@@ -132,8 +131,8 @@ rt_op_print(RtInvocation *inv, const RtHostOp *h)
     bool has_line = executor->replica <= 0 || h->each;
     if (by_main && !rt_is_chief(executor->run))
         return EXEC_OK;
-    if (is_ahead(executor))
-        return defer(inv, h, has_line);
+    if (rt_is_ahead(executor))
+        return rt_defer(inv, h, has_line);
     if (by_main)
         lines->text.len = 0;
     if (has_line) {
@@ -144,7 +143,7 @@ rt_op_print(RtInvocation *inv, const RtHostOp *h)
         rt_print(executor->run, lines->text.data, lines->text.len);
     else
         VEC_PUSH(executor->arena, lines->lines,
-                 ((RtLine){lines->text.len, executor->met}));
+                 ((RtLine){lines->text.len, executor->met, false}));
     return EXEC_OK;
 }
 
@@ -160,8 +159,8 @@ int32_t
 rt_op_assert(RtInvocation *inv, const RtHostOp *h)
 {
     char *scratch = inv->executor->copies;
-    if (is_ahead(inv->executor))
-        return defer(inv, h, true);
+    if (rt_is_ahead(inv->executor))
+        return rt_defer(inv, h, true);
     if (*rt_read_value(inv, &h->in[0], &scratch) || sees_no_results(inv))
         return EXEC_OK;
     Str text = str_new(inv->executor->arena);

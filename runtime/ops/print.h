@@ -12,4 +12,10 @@ Status rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h,
                        int first) MUST_USE;
 void rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first);
 
+/* Whether a program leaves an operation to when the device has come to it, and
+ * leaving it: then it is executed with copies of its operands, if it reads
+ * them. */
+bool rt_is_ahead(const RtExecutor *executor);
+int32_t rt_defer(RtInvocation *inv, const RtHostOp *h, bool reads);
+
 #endif

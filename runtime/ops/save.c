@@ -8,7 +8,9 @@
 #include <string.h>
 #include "ir/base/io/file.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/exec/not_finite.h"
 #include "runtime/exec/run_state.h"
+#include "runtime/exec/summaries.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/print.h"
 
@@ -22,6 +24,8 @@ Status
 rt_prepare_summary(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     run->has_summary = true;
+    h->each = ir_int(h->op, A_each) != 0;
+    fn->prints_each |= h->each;
     return rt_check_format(run, fn, h, 2);
 }
 
@@ -289,27 +293,64 @@ rt_op_restore(RtInvocation *inv, const RtHostOp *h)
 
 /* ---- summary ------------------------------------------------------------ */
 
+static RtSummary
+summary_of(RtInvocation *inv, const RtHostOp *h)
+{
+    RtExecutor *executor = inv->executor;
+    const RtValue *v = &h->in[0];
+    char *scratch = executor->copies;
+    RtSummary s = {.is_scalar = v->rank == 0,
+                   .dtype = v->dtype,
+                   .n = rt_value_count(v, executor->dims),
+                   .data = rt_read_value(inv, v, &scratch)};
+    memcpy(&s.step, rt_read_value(inv, &h->in[1], &scratch), sizeof s.step);
+    return s;
+}
+
+/* Main's text is free between two lines. */
+static int32_t
+summarize_in_main(RtInvocation *inv, const RtHostOp *h)
+{
+    Str *tag = &inv->executor->lines.text;
+    RtRun *run = inv->executor->run;
+    if (!run->events)
+        return EXEC_OK;
+    tag->len = 0;
+    RtSummary s = summary_of(inv, h);
+    rt_add_text(tag, inv, h, 2);
+    Status st = rt_summary_write(run, str_text(tag), &s);
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+static void
+pack(RtInvocation *inv, const RtHostOp *h)
+{
+    RtExecutor *executor = inv->executor;
+    Str *line = &executor->lines.text;
+    RtSummary s = summary_of(inv, h);
+    if (s.is_scalar)
+        rt_note_scalar(executor->run, h->op, s.dtype, s.data);
+    rt_summary_pack(line, &s);
+    rt_add_text(line, inv, h, 2);
+    if (h->each)
+        str_addf(line, "/replica_%d", executor->replica);
+}
+
+/* In a step it is a line, which all replicas have, if only an empty one. */
 int32_t
 rt_op_summary(RtInvocation *inv, const RtHostOp *h)
 {
-    Status st;
-    int64_t step;
     RtExecutor *executor = inv->executor;
-    const RtValue *v = &h->in[0];
-    RtEvents *events = executor->run->events;
-    if (!events)
-        return EXEC_OK;
-    memcpy(&step, rt_host_value(inv, &h->in[1]), sizeof step);
-    Str *tag = &executor->lines.text; /* main's is free between two lines */
-    tag->len = 0;
-    rt_add_text(tag, inv, h, 2);
-    const char *data = rt_host_value(inv, v);
-    if (v->rank == 0)
-        st = rt_events_scalar(
-            events, str_text(tag), step,
-            scalar_cast(scalar_load(v->dtype, data, 0), DT_f64).f);
-    else
-        st = rt_events_histogram(events, str_text(tag), step, v->dtype, data,
-                                 rt_value_count(v, executor->dims));
-    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+    RtLines *lines = &executor->lines;
+    bool is_kept =
+        executor->run->options->log_dir && (executor->replica <= 0 || h->each);
+    if (executor->replica < 0)
+        return summarize_in_main(inv, h);
+    if (rt_is_ahead(executor))
+        return rt_defer(inv, h, is_kept);
+    if (is_kept)
+        pack(inv, h);
+    VEC_PUSH(executor->arena, lines->lines,
+             ((RtLine){lines->text.len, executor->met, true}));
+    return EXEC_OK;
 }

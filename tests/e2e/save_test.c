@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include "ir/base/io/file.h"
 #include "ir/base/hash/hash.h"
+#include "ir/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/dir.h"
 #include "tests/unit/unit.h"
@@ -361,6 +362,96 @@ events_have_these_bytes(void **state)
     assert_int_equal(num, 5);
 }
 
+/* Field `tag`, which is one byte with a length of one byte, of a message. */
+static const char *
+part_of(const char *message, char tag, size_t *len)
+{
+    assert_int_equal(message[0], tag);
+    *len = (unsigned char)message[1];
+    return message + 2;
+}
+
+/* "3 loss 0.5" of each event, or "3 loss histogram". */
+static const char *
+events_text(const char *file, size_t len)
+{
+    Str s = str_new(arena);
+    for (size_t at = 0; at < len; at += word_at(file + at) + 16) {
+        const char *event = file + at + 12 + 9;
+        size_t n;
+        float x;
+        int step = event[0] == 0x10 ? event[1] : 0;
+        event += event[0] == 0x10 ? 2 : 0;
+        if (event[0] != 0x2a)
+            continue;
+        bool is_long = event[1] < 0; /* a histogram */
+        const char *value = event + (is_long ? 3 : 2);
+        value += value[1] < 0 ? 3 : 2;
+        const char *tag = part_of(value, 0x0a, &n);
+        str_addf(&s, "%d %.*s ", step, (int)n, tag);
+        memcpy(&x, tag + n + 1, sizeof x);
+        if (tag[n] == 0x15)
+            str_addf(&s, "%g\n", (double)x);
+        else
+            str_add(&s, "histogram\n");
+    }
+    return str_text(&s);
+}
+
+static const char in_steps[] =
+    "var k: i64 = 0\n"
+    "dataset d = range(8).map(fn(i) = f32(i)).batch(4)\n"
+    "fn step(x) {\n"
+    "  summary(\"sum\", all_reduce(sum, sum(x)), k)\n"
+    "  print(\"before\")\n"
+    "  summary(\"own\", sum(x), k)\n"
+    "  for i in 0..2 { summary(\"x/{i}\", x, k) }\n"
+    "  k += 1\n"
+    "}\n"
+    "main {\n"
+    "  for x in distribute(d) { run step(x); summary(\"main\", k, k) }\n"
+    "}\n";
+
+#define STEP_OF_TWO(k, sum, first, second, after)                              \
+    k " sum " sum "\n" k " own/replica_0 " first "\n" k                        \
+      " own/replica_1 " second "\n" k " x/0/replica_0 histogram\n" k           \
+      " x/0/replica_1 histogram\n" k " x/1/replica_0 histogram\n" k            \
+      " x/1/replica_1 histogram\n" after " main " after "\n"
+
+/* In their order, replica after replica, whatever executes them. */
+static void
+steps_have_summaries(void **state)
+{
+    static const char *const how[] = {"", "--devices cpu:0", "-n 2",
+                                      "--devices sandbox:0-1",
+                                      "--checkpoint run --every 1"};
+    static const char of_one[] =
+        "0 sum 6\n0 own/replica_0 6\n0 x/0/replica_0 histogram\n"
+        "0 x/1/replica_0 histogram\n1 main 1\n"
+        "1 sum 22\n1 own/replica_0 22\n1 x/0/replica_0 histogram\n"
+        "1 x/1/replica_0 histogram\n2 main 2\n";
+    static const char of_two[] = STEP_OF_TWO("0", "6", "1", "5", "1")
+        STEP_OF_TWO("1", "22", "9", "13", "2");
+    (void)state;
+    size_t len;
+    const char *file;
+    const char *plan = compile(in_steps, 1);
+    assert_int_equal(run_there(plan, "TFD_SPIN=0", "--log-dir one").code, 0);
+    file = bytes_of(event_file(in_dir("one")), &len);
+    assert_string_equal(events_text(file, len), of_one);
+    plan = compile(in_steps, 2);
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        const char *options =
+            arena_printf(arena, "--log-dir two%d %s", (int)i, how[i]);
+        Ran r = run_there(plan, "TFD_SPIN=0", options);
+        assert_string_equal(r.out, "before\nbefore\n");
+        const char *folder = arena_printf(arena, "two%d", (int)i);
+        file = bytes_of(event_file(in_dir(folder)), &len);
+        assert_string_equal(events_text(file, len), of_two);
+    }
+    assert_int_equal(run_there(plan, "TFD_SPIN=0", "").code, 0);
+}
+
 static void
 summaries_are_not_kept_unasked(void **state)
 {
@@ -436,6 +527,7 @@ main(int argc, char **argv)
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(a_failure_leaves_the_old_or_the_new),
         cmocka_unit_test(events_have_these_bytes),
+        cmocka_unit_test(steps_have_summaries),
         cmocka_unit_test(summaries_are_not_kept_unasked),
     };
     return cmocka_run_group_tests(tests, new_dir, release_arena);

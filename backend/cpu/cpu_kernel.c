@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_kernel.h"
 
 #include <string.h>
+#include "backend/depthwise/depthwise.h"
 #include "backend/gemm/gemm.h"
 
 /* Words of a call's dims. */
@@ -80,13 +81,17 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     e.word = u->i64;
     be_emit_open(&e);
     Gemm g;
+    Depthwise d;
     bool is_gemm = be_gemm_match(&e, &g);
+    bool is_depthwise = !is_gemm && be_depthwise_match(&e, &d);
     GemmPlan plan = is_gemm ? be_gemm_plan_choose(&e, &g) : (GemmPlan){0};
     Val micro_kernel = is_gemm ? be_gemm_micro_kernel(&e, &g, &plan) : NULL;
     begin_function(&e, "");
     be_emit_arrays(&e);
     if (is_gemm)
         be_gemm_emit(&e, &g, &plan, micro_kernel);
+    else if (is_depthwise)
+        be_depthwise_emit(&e, &d);
     else
         be_emit_grid(&e);
     LLVMBuildRetVoid(u->builder);
@@ -97,4 +102,10 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     }
     arena_release(a);
     return OK;
+}
+
+int64_t
+be_cpu_kernel_grain(const BeKernel *k)
+{
+    return be_depthwise_is_undivided(k) ? 0 : be_kernel_grain(k);
 }

@@ -75,6 +75,21 @@ typedef struct Gemm {
 /* Whether the kernel of e is a gemm, which is then returned in *out. */
 bool be_gemm_match(Emit *e, Gemm *out);
 
+/* The parts of a kernel whose items are a vector loop around a contraction of
+ * floats, with values before and stores after it; false: it is another. */
+bool be_find_contraction(const BeKernel *k, const KNode **contract,
+                         const KNode **loop);
+
+/* What computes an operand of that contraction, and what it is used for. */
+KernelSlice be_slice_of(Emit *e, const KNode *value, const KNode *contract,
+                        const KNode *loop);
+KernelSlice be_slice_of_stores(Emit *e, const KNode *contract,
+                               const KNode *loop);
+/* The s > 0 such that all of the slice depends on row and product through s *
+ * row + product alone; 0: there is none. */
+int64_t be_slice_stride(const Emit *e, const KernelSlice *slice,
+                        const KNode *contract, const KNode *loop,
+                        const KVar *row, const KVar *product);
 bool be_slice_contains(const KernelSlice *slice, const KNode *n);
 /* Emits the nodes of b that are in the slice. */
 void be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b);

@@ -188,14 +188,22 @@ is_in_runs(const Emit *e, const Gemm *g)
     return false;
 }
 
+KernelSlice
+be_slice_of(Emit *e, const KNode *value, const KNode *contract,
+            const KNode *loop)
+{
+    KernelSlice slice = empty_slice(e);
+    slice.values[value->id] = true;
+    extend_slice(&slice, &contract->contract.body, NULL);
+    extend_slice(&slice, &loop->loop.body, NULL);
+    extend_slice(&slice, &e->k->body, NULL);
+    return slice;
+}
+
 static void
 find_slice(Emit *e, const Gemm *g, GemmOperand *o, const KVar *other)
 {
-    o->slice = empty_slice(e);
-    o->slice.values[o->value->id] = true;
-    extend_slice(&o->slice, &g->contract->contract.body, NULL);
-    extend_slice(&o->slice, &g->loop->loop.body, NULL);
-    extend_slice(&o->slice, &e->k->body, NULL);
+    o->slice = be_slice_of(e, o->value, g->contract, g->loop);
     o->along_k = runs_along_products(g, o, other);
 }
 
@@ -231,6 +239,19 @@ all_are_strided_sums(const KernelSlice *slice, const KBlock *b, const KVar *row,
     return true;
 }
 
+int64_t
+be_slice_stride(const Emit *e, const KernelSlice *slice, const KNode *contract,
+                const KNode *loop, const KVar *row, const KVar *product)
+{
+    int64_t stride = 0;
+    bool strided =
+        all_are_strided_sums(slice, &contract->contract.body, row, product,
+                             &stride) &&
+        all_are_strided_sums(slice, &loop->loop.body, row, product, &stride) &&
+        all_are_strided_sums(slice, &e->k->body, row, product, &stride);
+    return strided ? stride : 0;
+}
+
 /* The overlap along index `number` of a side, if the stride of `sliding`, the
  * last index of the other side, is less than its extent. */
 static GemmLines
@@ -238,15 +259,10 @@ overlap_along(const Emit *e, const Gemm *g, const KVar *sliding,
               const EmitSpace *side, int number)
 {
     static const GemmLines none = {0};
-    const KernelSlice *slice = &g->a.slice;
     GemmLines o = {.index = side->vars[number], .elements = 1};
-    if (!all_are_strided_sums(slice, &g->contract->contract.body, sliding,
-                              o.index, &o.stride) ||
-        !all_are_strided_sums(slice, &g->loop->loop.body, sliding, o.index,
-                              &o.stride) ||
-        !all_are_strided_sums(slice, &e->k->body, sliding, o.index,
-                              &o.stride) ||
-        !o.stride || o.stride >= o.index->extent.c)
+    o.stride =
+        be_slice_stride(e, &g->a.slice, g->contract, g->loop, sliding, o.index);
+    if (!o.stride || o.stride >= o.index->extent.c)
         return none;
     EmitSpace lines = *side;
     lines.count = number;
@@ -296,13 +312,14 @@ find_k_lines(const Emit *e, Gemm *g)
 
 /* ---- the epilogue -------------------------------------------------------- */
 
-static void
-find_epilogue(Emit *e, Gemm *g)
+KernelSlice
+be_slice_of_stores(Emit *e, const KNode *contract, const KNode *loop)
 {
-    g->epilogue = empty_slice(e);
-    g->epilogue.stores = true;
-    extend_slice(&g->epilogue, &g->loop->loop.body, g->contract);
-    extend_slice(&g->epilogue, &e->k->body, NULL);
+    KernelSlice slice = empty_slice(e);
+    slice.stores = true;
+    extend_slice(&slice, &loop->loop.body, contract);
+    extend_slice(&slice, &e->k->body, NULL);
+    return slice;
 }
 
 /* Whether the points of s have a constant distance in x, which is returned in
@@ -399,13 +416,19 @@ is_worth_it(const Emit *e, const Gemm *g)
 }
 
 bool
+be_find_contraction(const BeKernel *k, const KNode **contract,
+                    const KNode **loop)
+{
+    *loop = k->grid_vector ? NULL : only_loop(&k->body);
+    *contract = *loop ? only_contraction(&(*loop)->loop.body) : NULL;
+    return *contract && dtype_is_float((*contract)->dtype);
+}
+
+bool
 be_gemm_match(Emit *e, Gemm *g)
 {
-    *g = (Gemm){.loop = only_loop(&e->k->body)};
-    if (!g->loop || e->k->grid_vector)
-        return false;
-    g->contract = only_contraction(&g->loop->loop.body);
-    if (!g->contract || !dtype_is_float(g->contract->dtype))
+    *g = (Gemm){0};
+    if (!be_find_contraction(e->k, &g->contract, &g->loop))
         return false;
     g->n = g->loop->loop.ranges.vars[0];
     g->k = be_space_of(&g->contract->contract.ranges);
@@ -426,7 +449,7 @@ be_gemm_match(Emit *e, Gemm *g)
         find_m_lines(e, g);
         find_k_lines(e, g);
     }
-    find_epilogue(e, g);
+    g->epilogue = be_slice_of_stores(e, g->contract, g->loop);
     g->direct = find_direct(g);
     return true;
 }

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include "backend/codegen/emit.h"
+#include "backend/cpu/cpu_kernel.h"
 #include "ir/analysis/batch.h"
 #include "ir/analysis/hooks.h"
 #include "ir/plan/abi.h"
@@ -107,7 +108,7 @@ kernel_items(BeHost *h, const BeKernel *k)
 static int64_t
 kernel_grain(const BeHost *h, const BeKernel *k)
 {
-    return h->fn->kind == FUNC_PROGRAM ? be_kernel_grain(k) : 0;
+    return h->fn->kind == FUNC_PROGRAM ? be_cpu_kernel_grain(k) : 0;
 }
 
 static Type
@@ -179,7 +180,7 @@ emit_launch(BeHost *h, const IrOp *op)
                   LLVMConstInt(u->i32, num_ptrs, 0),
                   words,
                   items,
-                  be_word(u, be_kernel_grain(k))};
+                  be_word(u, be_cpu_kernel_grain(k))};
     be_host_call_hook(h, offsetof(TfdHooks, launch), args, 6, "launched");
 }
 

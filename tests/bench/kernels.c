@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <time.h>
 #include "backend/backend.h"
+#include "backend/cpu/cpu_kernel.h"
 #include "backend/codegen/emit.h"
 #include "ir/plan/target.h"
 #include "ir/text/text.h"
@@ -122,7 +123,22 @@ static const Conv convs[] = {
     {"conv stride 2", 32, 32, 64, 64, 2},
 };
 
+/* Windows of taps x taps of each channel alone, with zeros around. */
+typedef struct Depthwise {
+    const char *name;
+    int rows, size, channels, taps, stride;
+} Depthwise;
+
+static const Depthwise depthwise[] = {
+    {"depthwise 3 x 3", 32, 16, 96, 3, 1},
+    {"depthwise 3 x 3 of 32", 32, 32, 96, 3, 1},
+    {"depthwise 3 x 3 of 4", 32, 4, 576, 3, 1},
+    {"depthwise 5 x 5", 32, 16, 96, 5, 1},
+    {"depthwise stride 2", 32, 16, 96, 3, 2},
+};
+
 enum {
+    NUM_DEPTHWISE = sizeof depthwise / sizeof depthwise[0],
     NUM_PRODUCTS = sizeof products / sizeof products[0],
     NUM_CONVS = sizeof convs / sizeof convs[0],
 };
@@ -374,6 +390,30 @@ lines_of_conv(Arena *a, const Conv *c, Line *out)
         convolve(a, "conv_weights", w, x, y, low, taps, c->stride);
 }
 
+/* The gradient of x is a convolution with the weights turned round. */
+static void
+lines_of_depthwise(Arena *a, const Depthwise *c, Line *out)
+{
+    int small = c->size / c->stride, padding = c->taps / 2;
+    const char *x = image(a, c->rows, c->size, c->size, c->channels);
+    const char *y = image(a, c->rows, small, small, c->channels);
+    const char *w = image(a, c->taps, c->taps, 1, c->channels);
+    double flops =
+        2.0 * c->rows * small * small * c->taps * c->taps * c->channels;
+    for (int i = 0; i < 2; i++) {
+        const char *op = arena_printf(
+            a,
+            "%%r: %s mirrored = %s %%a, %%b {low=[%d, %d] dims=[%d, %d] "
+            "step=[%d, %d] groups=%d}\nyield %%r",
+            i ? w : y, i ? "conv_weights" : "conv", padding, padding,
+            i ? c->taps : small, i ? c->taps : small, c->stride, c->stride,
+            c->channels);
+        out[i] = (Line){.flops = flops, .is_chain = true};
+        out[i].name = arena_printf(a, "%s%s", c->name, i ? " dw" : "");
+        out[i].steps[0] = (Step){i ? w : y, {x, i ? y : w}, op};
+    }
+}
+
 /* ---- kernels of a line -----------------------------------------------------
  */
 
@@ -558,7 +598,7 @@ run_calls(const Work *w)
 {
     for (int i = 0; i < w->calls->num; i++) {
         Call c = w->calls->call[i];
-        int64_t grain = be_kernel_grain(c.kernel);
+        int64_t grain = be_cpu_kernel_grain(c.kernel);
         if (w->cores == 1 || !grain)
             run_items(&c, 0, c.items);
         else
@@ -756,6 +796,12 @@ do_lines(const Bench *b)
         Line lines[3];
         lines_of_conv(b->arena, &convs[i], lines);
         for (int j = 0; j < 3; j++)
+            do_line(b, &lines[j]);
+    }
+    for (int i = 0; i < NUM_DEPTHWISE; i++) {
+        Line lines[2];
+        lines_of_depthwise(b->arena, &depthwise[i], lines);
+        for (int j = 0; j < 2; j++)
             do_line(b, &lines[j]);
     }
     for (int i = 0; i < NUM_OTHERS; i++)

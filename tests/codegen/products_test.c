@@ -184,6 +184,59 @@ static const Case cases[] = {
      {"T[2, 3, 18, 16]", "T[2, 3, 18, 16]"},
      "%r: T[2, 3, 16, 16] per_replica = conv_weights %a, %b {low=[1, 1] "
      "dims=[2, 3] step=[1, 1]}"},
+    /* each channel alone: windows side by side and those that are left, in one
+     * and two axes, bands of an image, further apart, without zeros around */
+    {"T[n, 6, 9, 20]",
+     {"T[n, 6, 9, 20]", "T[3, 3, 1, 20]", "T[20]"},
+     "%x: T[n, 6, 9, 20] per_replica = conv %a, %b {low=[1, 1] "
+     "dims=[6, 9] step=[1, 1] groups=20}\n"
+     "%r: T[n, 6, 9, 20] per_replica = add %x, %c"},
+    {"T[n, 5, 6, 33]",
+     {"T[n, 9, 11, 33]", "T[5, 5, 1, 33]"},
+     "%r: T[n, 5, 6, 33] per_replica = conv %a, %b {low=[2, 2] "
+     "dims=[5, 6] step=[2, 2] groups=33}"},
+    {"T[1, 6, 130, 16]",
+     {"T[1, 6, 130, 16]", "T[3, 3, 1, 16]"},
+     "%x: T[1, 6, 130, 16] per_replica = conv %a, %b {low=[1, 1] "
+     "dims=[6, 130] step=[1, 1] groups=16}\n"
+     "%r: T[1, 6, 130, 16] per_replica = abs %x"},
+    {"T[n, 40, 17]",
+     {"T[n, 42, 17]", "T[3, 1, 17]"},
+     "%r: T[n, 40, 17] per_replica = conv %a, %b {low=[0] "
+     "dims=[40] step=[1] groups=17}"},
+    {"T[n, 7, 7, 16]",
+     {"T[n, 7, 7, 16]", "T[3, 1, 1, 16]"},
+     "%r: T[n, 7, 7, 16] per_replica = conv %a, %b {low=[1, 0] "
+     "dims=[7, 7] step=[1, 1] groups=16}"},
+    /* the sums of all places: blocks end within rows, several bands, places that
+     * do not fit the registers */
+    {"T[3, 3, 1, 20]",
+     {"T[n, 9, 10, 20]", "T[n, 9, 10, 20]"},
+     "%r: T[3, 3, 1, 20] per_replica = conv_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1] groups=20}"},
+    {"T[5, 5, 1, 18]",
+     {"T[n, 9, 11, 18]", "T[n, 5, 6, 18]", "T[18]"},
+     "%x: T[5, 5, 1, 18] per_replica = conv_weights %a, %b {low=[2, 2] "
+     "dims=[5, 5] step=[2, 2] groups=18}\n"
+     "%r: T[5, 5, 1, 18] per_replica = mul %x, %c"},
+    {"T[3, 3, 1, 16]",
+     {"T[1, 6, 130, 16]", "T[1, 6, 130, 16]"},
+     "%r: T[3, 3, 1, 16] per_replica = conv_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1] groups=16}"},
+    {"T[7, 7, 1, 9]",
+     {"T[9, 8, 8, 9]", "T[9, 8, 8, 9]"},
+     "%r: T[7, 7, 1, 9] per_replica = conv_weights %a, %b {low=[3, 3] "
+     "dims=[7, 7] step=[1, 1] groups=9}"},
+    /* a product for each group */
+    {"T[n, 5, 6, 32]",
+     {"T[n, 5, 6, 24]", "T[3, 3, 6, 32]", "T[32]"},
+     "%x: T[n, 5, 6, 32] per_replica = conv %a, %b {low=[1, 1] "
+     "dims=[5, 6] step=[1, 1] groups=4}\n"
+     "%r: T[n, 5, 6, 32] per_replica = add %x, %c"},
+    {"T[3, 3, 6, 32]",
+     {"T[n, 5, 6, 24]", "T[n, 5, 6, 32]"},
+     "%r: T[3, 3, 6, 32] per_replica = conv_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1] groups=4}"},
     /* few rows, so that columns are read in place */
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},

@@ -1,0 +1,109 @@
+/*
+ * depthwise.h - convolutions of each channel alone
+ *
+ * A kernel with a contraction in a vector loop along which both operands run
+ * is no product of matrices: each channel, a lane, has its own window sums.
+ * Two forms are recognized, x seen through windows and y another operand:
+ *
+ *   conv           grid: others, windows; contraction: places.  y is the
+ * weights conv_weights   grid: places; contraction: others, windows.  y is as
+ * the result of conv
+ *
+ * For a register of channels x is packed, with zeros around, so that no load
+ * needs a guard; the weights (or the sums of all places) stay in registers
+ * while the windows of an image are gone through.
+ */
+#ifndef TFD_BACKEND_DEPTHWISE_DEPTHWISE_H
+#define TFD_BACKEND_DEPTHWISE_DEPTHWISE_H
+
+#include "backend/gemm/gemm.h"
+
+/* Along an axis, place a of window i is number step i + a of x's places, of
+ * which those from `first` up to `end` are in x. */
+typedef struct DepthwiseAxis {
+    const KVar *window, *place; /* either may be NULL: there is one */
+    int64_t windows, places, step;
+    int64_t first, end;
+} DepthwiseAxis;
+
+typedef struct Depthwise {
+    const KNode *contract, *loop;
+    bool of_weights;
+    const KVar *channel;
+    EmitSpace others;      /* indices before those of windows */
+    DepthwiseAxis axes[2]; /* the first may have one window of one place */
+    const KNode *x, *y;
+    KernelSlice of_x, of_y;
+    KernelSlice epilogue; /* what is computed from the result */
+} Depthwise;
+
+/* Places of x along an axis, for so many windows. */
+static inline int64_t
+be_depthwise_reach(const DepthwiseAxis *a, int64_t windows)
+{
+    return (windows - 1) * a->step + a->places;
+}
+
+/* Places of a window. */
+static inline int64_t
+be_depthwise_places(const Depthwise *d)
+{
+    return d->axes[0].places * d->axes[1].places;
+}
+
+/* Whether the kernel of e is a depthwise convolution, which is then returned in
+ * *out. */
+bool be_depthwise_match(Emit *e, Depthwise *out);
+
+/* Whether n is a condition on places along an axis, which holds from the axis'
+ * `first` up to its `end`. */
+bool be_depthwise_limits(const Depthwise *d, const KNode *n);
+
+/* Whether one thread executes all items of the kernel: a conv_weights, of which
+ * they share all work. */
+bool be_depthwise_is_undivided(const BeKernel *k);
+
+/* Executes all items from e->begin to e->end. */
+void be_depthwise_emit(Emit *e, const Depthwise *d);
+
+/* The state while the loops are emitted. */
+typedef struct DepthwiseCode {
+    Emit *e;
+    const Depthwise *d;
+    Type vector;
+    int64_t bytes; /* of a vector */
+    int64_t band;  /* rows of windows that x is packed for */
+    Val packed;    /* x: [reach of the band][reach of a row] */
+    Val number,
+        i; /* of the others' point; of the band's first row of windows */
+    Val item, stop; /* the items of the band are from item up to stop */
+    Val first;      /* the item of the first window of the others */
+} DepthwiseCode;
+
+/* Packs x for the band from window c->i on, of so many rows of windows, and the
+ * present channels (depthwise_pack.c). */
+void be_depthwise_pack(DepthwiseCode *c, Val rows);
+/* Elements of x at window 0 and place 0, and `place` further on along both
+ * axes; the address for a window of the band, whose row has number `row`. */
+Val be_depthwise_window(const DepthwiseCode *c, Val row, Val column);
+Val be_depthwise_x(const DepthwiseCode *c, Val window, int64_t row,
+                   int64_t column);
+/* Sets the place in windows. */
+void be_depthwise_set_place(DepthwiseCode *c, int64_t number);
+/* y at the present indices. */
+Val be_depthwise_y(DepthwiseCode *c);
+/* Sets the index of a window along an axis. */
+void be_depthwise_set_window(DepthwiseCode *c, int axis, Val at);
+/* All that follows the contraction, whose value is sums, one for each row of
+ * the tile. */
+void be_depthwise_epilogue(DepthwiseCode *c, const Val *sums);
+
+/* The channels from number l->index on, in a loop that the caller ends with
+ * be_loop_end; the tile has their lanes and mask. */
+void be_depthwise_channels(DepthwiseCode *c, BeLoop *l);
+
+/* Both forms (depthwise_windows.c, depthwise_weights.c). */
+void be_depthwise_emit_windows(DepthwiseCode *c);
+void be_depthwise_emit_weights(DepthwiseCode *c);
+
+#endif

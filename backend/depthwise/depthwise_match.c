@@ -1,0 +1,226 @@
+/*
+ * depthwise_match.c - recognizes convolutions of each channel alone
+ */
+#include "backend/depthwise/depthwise.h"
+
+#include <assert.h>
+#include "backend/kernel/kernel_impl.h"
+
+enum {
+    MAX_PLACES = 64,      /* of a window: code is emitted for each */
+    FEW_WINDOWS = 4,      /* for which packing does not pay */
+    MAX_SUMS = 512 << 10, /* bytes of the sums of all places and channels */
+};
+
+/* ---- operands ------------------------------------------------------------ */
+
+/* Whether a value depends on one of the grid's indices. */
+static bool
+depends_on_grid(Emit *e, const KNode *n)
+{
+    const KRanges *grid = &e->k->grid;
+    for (int i = 0; i < grid->count; i++) {
+        be_emit_find_varying(e, grid->vars[i]);
+        if (e->value_varying[n->id].row)
+            return true;
+    }
+    return false;
+}
+
+/* x depends on the grid, and y does not; both run along the lanes. */
+static bool
+find_operands(Emit *e, Depthwise *d)
+{
+    const KNode *x = d->contract->contract.x, *y = d->contract->contract.y;
+    bool first = depends_on_grid(e, x), second = depends_on_grid(e, y);
+    if (first == second || !e->value_varying[x->id].lane ||
+        !e->value_varying[y->id].lane)
+        return false;
+    d->x = first ? x : y;
+    d->y = first ? y : x;
+    return true;
+}
+
+static void
+find_slices(Emit *e, Depthwise *d)
+{
+    d->of_x = be_slice_of(e, d->x, d->contract, d->loop);
+    d->of_y = be_slice_of(e, d->y, d->contract, d->loop);
+    d->epilogue = be_slice_of_stores(e, d->contract, d->loop);
+}
+
+/* ---- axes ---------------------------------------------------------------- */
+
+static bool
+is_const_size(const KVar *v)
+{
+    return ir_dim_is_const(v->extent) && v->extent.c >= 1;
+}
+
+static DepthwiseAxis
+lone_axis(void)
+{
+    return (DepthwiseAxis){.windows = 1, .places = 1, .step = 1, .end = 1};
+}
+
+/* The axis along which x slides with both indices; place may be NULL. */
+static bool
+find_axis(const Emit *e, const Depthwise *d, const KVar *window,
+          const KVar *place, DepthwiseAxis *out)
+{
+    if (!is_const_size(window) || (place && !is_const_size(place)))
+        return false;
+    *out = lone_axis();
+    out->window = window;
+    out->windows = window->extent.c;
+    if (place) {
+        out->place = place;
+        out->places = place->extent.c;
+        out->step =
+            be_slice_stride(e, &d->of_x, d->contract, d->loop, window, place);
+    }
+    out->end = be_depthwise_reach(out, out->windows);
+    return out->step > 0;
+}
+
+/* The axes of windows, the last of their ranges, that belong to the indices of
+ * places, one or two. */
+static bool
+find_axes(const Emit *e, Depthwise *d, const KRanges *windows,
+          const KRanges *places)
+{
+    int last = windows->count - 1, used = 1;
+    const KVar *slow = places->vars[0], *fast = places->vars[places->count - 1];
+    d->axes[0] = lone_axis();
+    if (places->count < 1 || places->count > 2 || last < 0)
+        return false;
+    bool along = find_axis(e, d, windows->vars[last], fast, &d->axes[1]);
+    if (places->count == 2 || !along) {
+        used = 2;
+        if (last < 1 ||
+            !find_axis(e, d, windows->vars[last - 1], slow, &d->axes[0]))
+            return false;
+        if (!along &&
+            (places->count == 2 ||
+             !find_axis(e, d, windows->vars[last], NULL, &d->axes[1])))
+            return false;
+    }
+    d->others = be_space_of(windows);
+    d->others.count -= used;
+    return be_depthwise_places(d) <= MAX_PLACES &&
+           d->axes[1].windows >= FEW_WINDOWS;
+}
+
+/* ---- the parts of x that are there --------------------------------------- */
+
+/* The axis of which a condition says whether a place is in x; -1: another
+ * condition. */
+static int
+axis_of(const Depthwise *d, const KNode *n)
+{
+    for (int i = 0; i < 2; i++) {
+        const DepthwiseAxis *a = &d->axes[i];
+        const KVar *v = a->place ? a->place : a->window;
+        if (v &&
+            !ir_dim_equal(be_index_coef(&n->inside.index, v), ir_dim_const(0)))
+            return i;
+    }
+    return -1;
+}
+
+bool
+be_depthwise_limits(const Depthwise *d, const KNode *n)
+{
+    return n->kind == K_INSIDE && axis_of(d, n) >= 0;
+}
+
+/* Limits the places of an axis by a condition on them alone. */
+static bool
+limit_axis(DepthwiseAxis *a, const KNode *n)
+{
+    const KIndex *x = &n->inside.index;
+    int known = 0;
+    for (int i = 0; i < x->num_terms; i++)
+        known += x->terms[i].var == a->place || x->terms[i].var == a->window;
+    const KVar *v = a->place ? a->place : a->window;
+    if (known != x->num_terms || !ir_dim_is_const(x->base) ||
+        !ir_dim_is_const(n->inside.size) ||
+        !ir_dim_equal(be_index_coef(x, v), ir_dim_const(1)))
+        return false;
+    int64_t first = -x->base.c, end = first + n->inside.size.c;
+    a->first = first > a->first ? first : a->first;
+    a->end = end < a->end ? end : a->end;
+    return a->first <= a->end;
+}
+
+static bool
+find_limits(Depthwise *d, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind != K_INSIDE || !be_slice_contains(&d->of_x, n))
+            continue;
+        int axis = axis_of(d, n);
+        if (axis >= 0 && !limit_axis(&d->axes[axis], n))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the match ----------------------------------------------------------- */
+
+static int64_t
+count_points(const KRanges *r)
+{
+    int64_t count = 1;
+    for (int i = 0; i < r->count; i++) {
+        if (!is_const_size(r->vars[i]) ||
+            __builtin_mul_overflow(count, r->vars[i]->extent.c, &count))
+            return INT64_MAX;
+    }
+    return count;
+}
+
+/* Sums of all places and channels are kept in memory for an image. */
+static bool
+sums_fit(const Emit *e, const Depthwise *d)
+{
+    int64_t channels = be_dim_bound(e->k, d->channel->extent), bytes;
+    int64_t each = 2 * be_depthwise_places(d) *
+                   (int64_t)dtype_info[d->contract->dtype].bytes;
+    return !__builtin_mul_overflow(channels, each, &bytes) && bytes <= MAX_SUMS;
+}
+
+bool
+be_depthwise_match(Emit *e, Depthwise *d)
+{
+    *d = (Depthwise){0};
+    const KRanges *grid = &e->k->grid;
+    if (!be_find_contraction(e->k, &d->contract, &d->loop) || !grid->count)
+        return false;
+    const KRanges *products = &d->contract->contract.ranges;
+    d->channel = d->loop->loop.ranges.vars[0];
+    if (be_var_bound(e->k, d->channel) == 1 || !find_operands(e, d))
+        return false;
+    find_slices(e, d);
+    d->of_weights = count_points(products) > MAX_PLACES;
+    if (d->of_weights && count_points(grid) > MAX_PLACES)
+        return false;
+    return find_axes(e, d, d->of_weights ? products : grid,
+                     d->of_weights ? grid : products) &&
+           find_limits(d, &e->k->body) && find_limits(d, &d->loop->loop.body) &&
+           find_limits(d, &d->contract->contract.body) &&
+           (!d->of_weights || sums_fit(e, d));
+}
+
+bool
+be_depthwise_is_undivided(const BeKernel *k)
+{
+    Depthwise d;
+    Arena *a = arena_new(NULL, "depthwise match");
+    Emit e = {.k = k, .arena = a};
+    e.value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values + 1);
+    e.index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars + 1);
+    bool undivided = be_depthwise_match(&e, &d) && d.of_weights;
+    arena_release(a);
+    return undivided;
+}

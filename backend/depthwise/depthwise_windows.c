@@ -1,0 +1,169 @@
+/*
+ * depthwise_windows.c - the windows of depthwise convolutions
+ *
+ * Items are windows.  Some rows of them, a band, share packed x, for a register
+ * of channels at a time; in a row some windows have their sums side by side in
+ * registers, beside the weights where these fit.
+ */
+#include "backend/depthwise/depthwise.h"
+
+enum {
+    MAX_WINDOWS = 8,   /* side by side */
+    SCRATCH = 2,       /* registers for other values */
+    FEWEST_WINDOWS = 4 /* that hide the latency of their additions */
+};
+
+/* ---- windows side by side ------------------------------------------------ */
+
+/* The weights of all places, or no more than the address of none where they
+ * would not fit the registers. */
+typedef struct Weights {
+    bool held;
+    Val at[64];
+} Weights;
+
+static bool
+weights_fit(const DepthwiseCode *c)
+{
+    int64_t all = c->e->target->num_registers - SCRATCH - FEWEST_WINDOWS;
+    return be_depthwise_places(c->d) <= all;
+}
+
+static Val
+weight_of(DepthwiseCode *c, const Weights *w, int64_t number)
+{
+    if (w->held)
+        return w->at[number];
+    be_depthwise_set_place(c, number);
+    return be_depthwise_y(c);
+}
+
+static void
+hold_weights(DepthwiseCode *c, Weights *w)
+{
+    int64_t count = be_depthwise_places(c->d);
+    *w = (Weights){0};
+    for (int64_t i = 0; weights_fit(c) && i < count; i++)
+        w->at[i] = weight_of(c, w, i);
+    w->held = weights_fit(c);
+}
+
+/* As many windows as there are registers for; prefers a number that divides
+ * those of a row. */
+static int
+choose_windows(const DepthwiseCode *c)
+{
+    int64_t all = c->e->target->num_registers - SCRATCH;
+    int64_t held = weights_fit(c) ? be_depthwise_places(c->d) : 1;
+    int64_t most = all - held, row = c->d->axes[1].windows;
+    most = most < MAX_WINDOWS ? most : MAX_WINDOWS;
+    most = most < row ? most : row;
+    for (int64_t n = most; n > most / 2; n--) {
+        if (row % n == 0)
+            return (int)n;
+    }
+    return (int)most;
+}
+
+/* Windows of a row from l->index on, as many as the tile has rows. */
+static void
+emit_windows(DepthwiseCode *c, const Weights *w, Val row, Val column)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    const DepthwiseAxis *a = &c->d->axes[1];
+    int count = e->tile.rows;
+    Val sums[MAX_WINDOWS], window = be_depthwise_window(c, row, column);
+    for (int i = 0; i < count; i++)
+        sums[i] = be_zero(c->vector);
+    e->tile.rows = 1;
+    for (int64_t p = 0; p < be_depthwise_places(c->d); p++) {
+        Val weight = weight_of(c, w, p);
+        for (int i = 0; i < count; i++) {
+            Val x = be_depthwise_x(c, window, p / a->places,
+                                   p % a->places + i * a->step);
+            sums[i] = be_intrinsic3(u, "llvm.fma", x, weight, sums[i]);
+        }
+    }
+    e->tile.rows = count;
+    be_depthwise_set_window(c, 1, column);
+    be_depthwise_epilogue(c, sums);
+}
+
+static void
+emit_steps(DepthwiseCode *c, const Weights *w, Val row, Val begin, Val end,
+           int count)
+{
+    BeUnit *u = c->e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_word(u, count), "window");
+    be_loop_body(u, &l);
+    c->e->tile.rows = count;
+    emit_windows(c, w, row, l.index);
+    c->e->tile.rows = 1;
+    be_loop_end(u, &l);
+}
+
+/* A row of windows, of those among the items. */
+static void
+emit_row(DepthwiseCode *c, const Weights *w, Val row)
+{
+    BeUnit *u = c->e->u;
+    int count = choose_windows(c);
+    Val all = be_word(u, c->d->axes[1].windows), i = be_add(u, c->i, row);
+    Val first = be_add(u, c->first, be_mul(u, i, all));
+    Val from = be_max(u, be_sub(u, c->item, first), be_word(u, 0));
+    Val to = be_min(u, be_sub(u, c->stop, first), all);
+    to = be_max(u, from, to);
+    Val number = be_sub(u, to, from);
+    Val rest = LLVMBuildURem(u->builder, number, be_word(u, count), "");
+    Val middle = be_sub(u, to, rest);
+    be_depthwise_set_window(c, 0, i);
+    emit_steps(c, w, row, from, middle, count);
+    if (count > 1)
+        emit_steps(c, w, row, middle, to, 1);
+}
+
+/* ---- bands --------------------------------------------------------------- */
+
+/* The band's rows for all channels. */
+static void
+emit_band(DepthwiseCode *c, Val rows)
+{
+    BeUnit *u = c->e->u;
+    BeLoop channels, l;
+    Weights w;
+    be_depthwise_channels(c, &channels);
+    be_depthwise_pack(c, rows);
+    hold_weights(c, &w);
+    be_loop_begin(u, &l, be_word(u, 0), rows, be_word(u, 1), "row");
+    be_loop_body(u, &l);
+    emit_row(c, &w, l.index);
+    be_loop_end(u, &l);
+    be_loop_end(u, &channels);
+}
+
+void
+be_depthwise_emit_windows(DepthwiseCode *c)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    const DepthwiseAxis *a = c->d->axes;
+    Val all = be_word(u, a[0].windows * a[1].windows);
+    Val width = be_word(u, a[1].windows), height = be_word(u, a[0].windows);
+    BeLoop l;
+    be_loop_begin(u, &l, e->begin, e->end, NULL, "band");
+    be_loop_body(u, &l);
+    c->item = l.index;
+    c->number = LLVMBuildUDiv(u->builder, l.index, all, "");
+    Val rest = LLVMBuildURem(u->builder, l.index, all, "");
+    c->first = be_sub(u, l.index, rest);
+    c->i = LLVMBuildUDiv(u->builder, rest, width, "");
+    Val last = be_min(u, be_add(u, c->i, be_word(u, c->band)), height);
+    Val stop = be_add(u, c->first, be_mul(u, last, width));
+    c->stop = be_min(u, stop, e->end);
+    be_space_delinearize(e, &c->d->others, c->number);
+    emit_band(c, be_sub(u, last, c->i));
+    l.step = be_sub(u, c->stop, l.index);
+    be_loop_end(u, &l);
+}

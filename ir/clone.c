@@ -162,6 +162,7 @@ clone_param(const IrParam *from, IrModule *m)
     IrParam *to = NEW(m->arena, IrParam);
     *to = *from;
     to->name = clone_text(m, from->name);
+    to->text = from->text ? clone_text(m, from->text) : NULL;
     VEC_PUSH(m->arena, m->params, to);
 }
 

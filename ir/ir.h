@@ -180,17 +180,22 @@ typedef struct IrVar {
 typedef struct IrParam {
     const char *name;
     DType dtype;
-    Scalar value; /* default */
+    Scalar value;     /* default */
+    const char *text; /* the default of a string, whose dtype is u8 and which
+                         stands in formats and paths; NULL: a scalar */
     Loc loc;
 } IrParam;
 
 typedef VEC(const char *) IrNames;
 
+#define IR_PATH_FORMAT "{$}"
+
 /* One stage of an input pipeline; stages.def lists the kinds. */
 typedef struct IrStage {
     int kind;          /* StageKind */
     int64_t ints[4];   /* as the stage's row says */
-    IrNames paths;     /* of its files; *, ? and [...] are wildcards */
+    IrNames paths;     /* of its files; *, ? and [...] are wildcards; what
+                          begins with IR_PATH_FORMAT is a format */
     IrNames names;     /* of its components in the files */
     const char *func;  /* function name, or NULL */
     const char *other; /* second dataset (zip, concat), or NULL */

@@ -22,6 +22,7 @@ typedef struct Builder {
     Lower *cx;
     Str format, text; /* as in FeText */
     FeValues holes;
+    bool is_late; /* it has a param of str */
     bool ok;
 } Builder;
 
@@ -50,7 +51,8 @@ finish(Builder *b)
     FeValue *v = fe_value_new(b->cx->arena, FE_STRING);
     v->text.format = str_text(&b->format);
     v->text.len = (int64_t)b->format.len;
-    v->text.text = b->holes.len ? NULL : str_text(&b->text);
+    bool is_known = !b->holes.len && !b->is_late;
+    v->text.text = is_known ? str_text(&b->text) : NULL;
     v->text.holes = b->holes.data;
     v->text.num_holes = b->holes.len;
     return v;
@@ -157,6 +159,7 @@ add_string(Builder *b, const FeText *t)
     str_add(&b->format, t->format);
     if (t->text)
         str_add(&b->text, t->text);
+    b->is_late |= !t->text;
     for (int i = 0; i < t->num_holes; i++)
         VEC_PUSH(b->cx->arena, b->holes, t->holes[i]);
 }

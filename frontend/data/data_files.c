@@ -15,6 +15,16 @@
 
 /* ---- paths -------------------------------------------------------------- */
 
+/* A path with params of str, which is a format; and one that looks like it. */
+static const char *
+format_of_path(Lower *cx, const FeText *t)
+{
+    size_t n = strlen(IR_PATH_FORMAT);
+    bool is_format = fe_text_is_late(t) ||
+                     (t->text && strncmp(t->text, IR_PATH_FORMAT, n) == 0);
+    return is_format ? fe_format(cx, IR_PATH_FORMAT "%s", t->format) : NULL;
+}
+
 /* One path, or a list of them; each may have wildcards. */
 static bool
 read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
@@ -25,9 +35,11 @@ read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
     if (leaves.len == 0)
         fe_error(cx, fe_arg_loc(in, 0), "%s reads one file at least", in->name);
     for (int i = 0; i < leaves.len; i++) {
-        const char *path;
-        if (!fe_require_text(cx, leaves.data[i], "a path", fe_arg_loc(in, 0),
-                             &path))
+        FeValue *leaf = leaves.data[i];
+        const char *path =
+            leaf->kind == FE_STRING ? format_of_path(cx, &leaf->text) : NULL;
+        if (!path && !fe_require_text(cx, leaves.data[i], "a path",
+                                      fe_arg_loc(in, 0), &path))
             return false;
         VEC_PUSH(cx->arena, stage->paths, path);
     }

@@ -137,7 +137,8 @@ read_op(Lower *cx, const FeArgs *in, IrAgg *op)
     if (ir_attr_allows(attr, i))
         return true;
     const AstNode *node = in->args[0]->node;
-    bool is_word = v->kind == FE_STRING && node && node->kind == AST_NAME;
+    bool is_word =
+        v->kind == FE_STRING && v->text.text && node && node->kind == AST_NAME;
     fe_error(cx, fe_arg_loc(in, 0),
              "%s combines by sum, mean, max or min, not "
              "by %s",

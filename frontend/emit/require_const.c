@@ -62,10 +62,16 @@ fe_require_text(Lower *cx, FeValue *v, const char *what, Loc loc,
 {
     if (v->kind != FE_STRING)
         return refuse(cx, v, what, "a string", loc);
-    if (!v->text.text) {
-        fe_error(cx, loc, "%s is a string without holes", what);
-        return false;
-    }
+    if (fe_text_is_late(&v->text))
+        return fe_error_note(cx, loc,
+                             "a const is: const NAME = \"...\", which tfdc -D "
+                             "NAME=... sets",
+                             "%s is known when compiling, and a param of str "
+                             "is not",
+                             what),
+               false;
+    if (!v->text.text)
+        return fe_error(cx, loc, "%s is a string without holes", what), false;
     *out = v->text.text;
     return true;
 }

@@ -55,6 +55,14 @@ compare_things(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 {
     bool has_holes = (x->kind == FE_STRING && !x->text.text) ||
                      (y->kind == FE_STRING && !y->text.text);
+    bool is_param = (x->kind == FE_STRING && fe_text_is_late(&x->text)) ||
+                    (y->kind == FE_STRING && fe_text_is_late(&y->text));
+    if (is_param)
+        return fe_error_note(cx, loc,
+                             "a const can: const NAME = \"...\", which tfdc -D "
+                             "NAME=... sets",
+                             "a param of str cannot be compared: it is only "
+                             "known when the program is run");
     if (has_holes)
         return fe_error(cx, loc, "a string with holes cannot be compared");
     bool same = fe_value_same(x, y);

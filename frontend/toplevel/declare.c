@@ -11,10 +11,13 @@
 #include "frontend/data/data.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
+#include "frontend/emit/require_const.h"
 #include "frontend/lower/lower_impl.h"
 #include "frontend/lower/stmt.h"
 #include "frontend/toplevel/toplevel.h"
 #include "frontend/vars/vars.h"
+
+#include <string.h>
 
 /* ---- binding ------------------------------------------------------------ */
 
@@ -130,6 +133,22 @@ param_default(Lower *cx, const AstNode *n, DType t, Scalar *out)
     return false;
 }
 
+/* Whether it stands where a type does: there is no such type elsewhere. */
+static bool
+is_str(const AstNode *type)
+{
+    return type->type.dims.len == 0 && strcmp(type->type.dtype, "str") == 0;
+}
+
+static bool
+text_default(Lower *cx, const AstNode *n, const char **out)
+{
+    FeValue *v = fe_eval(cx, n->param.value);
+    return !fe_is_poison(v) &&
+           fe_require_text(cx, v, "the default of a param of str",
+                           n->param.value->loc, out);
+}
+
 static FeValue *
 declare_param(Lower *cx, const FeBinding *b)
 {
@@ -138,18 +157,24 @@ declare_param(Lower *cx, const FeBinding *b)
     if (cx->module->params.len == limit_value(LIMIT_params))
         return fe_stop(cx, b->loc, LIMIT_params);
     IrParam *p = NEW(cx->arena, IrParam);
-    if (!fe_eval_type(cx, n->param.type, NULL, &t))
+    bool is_text = is_str(n->param.type);
+    if (!is_text && !fe_eval_type(cx, n->param.type, NULL, &t))
         return &fe_poison;
+    if (is_text)
+        t = ir_type_scalar(DT_u8, LOCAL_HOST);
     if (t.rank)
         return fe_error(cx, n->param.type->loc, "a param is a scalar");
-    if (!param_default(cx, n, t.dtype, &p->value))
+    bool is_valid = is_text ? text_default(cx, n, &p->text)
+                            : param_default(cx, n, t.dtype, &p->value);
+    if (!is_valid)
         return &fe_poison;
     p->name =
         intern(cx->names, fe_format(cx, "%s%s", b->scope->prefix, b->name));
     p->dtype = t.dtype;
     p->loc = n->loc;
     VEC_PUSH(cx->arena, cx->module->params, p);
-    return fe_value_param(cx->arena, p);
+    return is_text ? fe_value_late_text(cx->arena, p->name)
+                   : fe_value_param(cx->arena, p);
 }
 
 static FeValue *

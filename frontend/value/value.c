@@ -111,6 +111,15 @@ fe_value_param(Arena *a, IrParam *p)
 }
 
 FeValue *
+fe_value_late_text(Arena *a, const char *param)
+{
+    FeValue *v = fe_value_new(a, FE_STRING);
+    v->text.format = arena_printf(a, "{$%s}", param);
+    v->text.len = (int64_t)strlen(v->text.format);
+    return v;
+}
+
+FeValue *
 fe_value_var(Arena *a, IrVar *x)
 {
     assert(x);

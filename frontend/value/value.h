@@ -59,7 +59,8 @@ typedef struct FeNest {
 
 /* format is the text with {} or {:.3f} where a value goes and {{ and }} for
  * braces, as operations print and assert want it; text is it without holes, its
- * braces plain, and NULL when there are holes. */
+ * braces plain, and NULL when there are holes, or params of str: {$path} in the
+ * format. */
 typedef struct FeText {
     const char *text;
     const char *format;
@@ -67,6 +68,13 @@ typedef struct FeText {
     FeValue **holes;
     int num_holes;
 } FeText;
+
+/* Whether it has params of str, and nothing else that is not known yet. */
+static inline bool
+fe_text_is_late(const FeText *t)
+{
+    return !t->text && !t->num_holes;
+}
 
 struct FeValue {
     FeKind kind;
@@ -121,6 +129,8 @@ FeValue *fe_value_dim(Arena *a, Dim d);
 FeValue *fe_value_length(Arena *a, Dim d);
 FeValue *fe_value_tensor(Arena *a, IrValue *v); /* POISON of NULL */
 FeValue *fe_value_param(Arena *a, IrParam *p);
+/* A param of str. */
+FeValue *fe_value_late_text(Arena *a, const char *param);
 FeValue *fe_value_var(Arena *a, IrVar *v);
 FeValue *fe_value_text(Arena *a, const char *text); /* without holes */
 FeValue *fe_value_type(Arena *a, IrType t);         /* copies t */

@@ -138,9 +138,13 @@ parse_param(Parser *p)
     IrParam *param = NEW(p->module->arena, IrParam);
     param->name = ir_parse_name(p);
     ir_parse_expect(p, ':');
-    param->dtype = ir_parse_dtype(p);
+    bool is_text = ir_parse_accept_word(p, "str");
+    param->dtype = is_text ? DT_u8 : ir_parse_dtype(p);
     ir_parse_expect(p, '=');
-    param->value = ir_parse_scalar(p, param->dtype);
+    if (is_text)
+        param->text = arena_strdup(p->module->arena, ir_parse_string(p));
+    else
+        param->value = ir_parse_scalar(p, param->dtype);
     param->loc = ir_parse_loc(p);
     VEC_PUSH(p->module->arena, p->module->params, param);
 }

@@ -48,8 +48,11 @@ print_param(Str *out, const IrModule *m, const IrParam *p)
 {
     str_add(out, "param ");
     ir_print_name(out, p->name);
-    str_addf(out, ": %s = ", dtype_info[p->dtype].name);
-    ir_print_scalar(out, p->value);
+    str_addf(out, ": %s = ", p->text ? "str" : dtype_info[p->dtype].name);
+    if (p->text)
+        str_add_quoted(out, p->text, strlen(p->text));
+    else
+        ir_print_scalar(out, p->value);
     ir_print_loc(out, m, p->loc);
     str_addc(out, '\n');
 }

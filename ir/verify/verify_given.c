@@ -439,10 +439,11 @@ count_holes(const char *p)
         if ((*p == '{' && p[1] == '{') || (*p == '}' && p[1] == '}')) {
             p++;
         } else if (*p == '{') {
+            bool is_word = p[1] == '$'; /* format_fill */
             p += 1 + strcspn(p + 1, "{}");
             if (*p != '}')
                 return -1;
-            n++;
+            n += !is_word;
         } else if (*p == '}') {
             return -1;
         }

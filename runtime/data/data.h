@@ -23,6 +23,7 @@
 #ifndef TFD_RUNTIME_DATA_DATA_H
 #define TFD_RUNTIME_DATA_DATA_H
 
+#include "ir/base/number/format.h"
 #include "ir/base/status.h"
 #include "ir/ir.h"
 #include "runtime/checkpoint/archive.h"
@@ -50,7 +51,9 @@ struct RtDataClient {
 };
 
 typedef struct RtDataOptions {
-    const char *dir;      /* where relative paths of sources start */
+    const char *dir;         /* where relative paths of sources start */
+    const FormatName *texts; /* params, for paths that are formats, */
+    int num_texts;
     uint64_t seed;        /* --seed: for shuffles that state none */
     bool threads;         /* make elements ahead, in a thread an iterator */
     int first_local;      /* the first replica of this process, */

@@ -303,6 +303,31 @@ format_of(const RtNode *n)
     UNREACHABLE("%s reads no files", ir_stage_info[n->stage->kind].name);
 }
 
+/* A path of the plan with the values of params; NULL: it has others. */
+static const char *
+path_of(const RtNode *n, const char *path, const RtDataOptions *options)
+{
+    size_t len = strlen(IR_PATH_FORMAT);
+    if (strncmp(path, IR_PATH_FORMAT, len) != 0)
+        return path;
+    Str s = str_new(n->arena);
+    const char *format =
+        format_fill(n->arena, path + len, options->texts, options->num_texts);
+    if (format)
+        format_text(&s, format, 0, NULL);
+    return format ? str_text(&s) : NULL;
+}
+
+static Status
+add_stated(RtNode *n, const char *stated, const RtDataOptions *options)
+{
+    const char *path = path_of(n, stated, options);
+    if (!path || !*path)
+        return status_new(STATUS_INPUT, "%s: a param gives it no path",
+                          rt_stage_location(n));
+    return while_opening(n, path, add_paths(n, path, options));
+}
+
 Status
 rt_files_new(RtNode *n, const RtDataOptions *options)
 {
@@ -312,8 +337,7 @@ rt_files_new(RtNode *n, const RtDataOptions *options)
     n->state = s;
     n->ops = &files_ops;
     for (int i = 0; i < n->stage->paths.len; i++)
-        TRY(while_opening(n, n->stage->paths.data[i],
-                          add_paths(n, n->stage->paths.data[i], options)));
+        TRY(add_stated(n, n->stage->paths.data[i], options));
     RtElement scratch = rt_element_new(n);
     for (int i = 0; i < s->paths.len; i++)
         TRY(check_file(n, i, &scratch, &room));

@@ -141,6 +141,11 @@ rt_list_safepoints(RtRun *run, IrFunc *main)
         r->bytes += ir_iter_bytes(run->module, run->module->iters.data[i]);
     r->bytes += FEW_BYTES * (1 + run->num_replicas) +
                 (int64_t)sizeof(Scalar) * run->module->params.len;
+    for (int i = 0; i < run->module->params.len; i++)
+        if (run->module->params.data[i]->text)
+            r->bytes += (int64_t)strlen(run->module->params.data[i]->text);
+    for (int i = 0; i < run->options->num_sets; i++)
+        r->bytes += (int64_t)strlen(run->options->sets[i].value);
 }
 
 /* ---- devices ------------------------------------------------------------ */

@@ -29,6 +29,7 @@ struct RtHostOp {
     int32_t site;       /* of a job, where processes wait there */
     int32_t collective; /* of the run's collectives, starts and dones */
     RtValue *in, *out;
+    const char *format; /* its text, with the values of params in it */
     union {
         struct { /* collectives */
             RtCollInstance *instance;

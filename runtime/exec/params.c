@@ -98,7 +98,7 @@ same(DType t, Scalar a, Scalar b)
 }
 
 static Status
-set_param(const RtSet *set, DType t, Scalar *param)
+set_scalar(const RtSet *set, DType t, Scalar *param)
 {
     if (!read_scalar(set->value, t, param))
         return bad_value(set, t);
@@ -119,6 +119,16 @@ param_of(const RtRun *run, const RtSet *set)
     return -1;
 }
 
+static Status
+set_param(RtRun *run, const RtSet *set, int param)
+{
+    const IrParam *p = run->module->params.data[param];
+    if (!p->text)
+        return set_scalar(set, p->dtype, &run->params[param]);
+    run->texts[param].value = set->value;
+    return OK;
+}
+
 /* Of several values for one param the last holds. */
 static Status
 apply_sets(RtRun *run)
@@ -128,20 +138,33 @@ apply_sets(RtRun *run)
         int param = param_of(run, set);
         if (param < 0)
             return unknown_param(run, set);
-        DType t = run->module->params.data[param]->dtype;
-        TRY(set_param(set, t, &run->params[param]));
+        TRY(set_param(run, set, param));
     }
     return OK;
 }
 
+/* What a run began with. */
+typedef struct Begun {
+    Scalar *params;
+    FormatName *texts;
+} Begun;
+
+static bool
+is_as_begun(const RtRun *run, const Begun *begun, int param)
+{
+    const IrParam *p = run->module->params.data[param];
+    return p->text
+               ? strcmp(begun->texts[param].value, run->texts[param].value) == 0
+               : same(p->dtype, begun->params[param], run->params[param]);
+}
+
 static Status
-check_sets(const RtRun *run, const Scalar *begun)
+check_sets(const RtRun *run, const Begun *begun)
 {
     for (int i = run->options->num_sets - 1; i >= 0; i--) {
         const RtSet *set = &run->options->sets[i];
         int param = param_of(run, set);
-        DType t = run->module->params.data[param]->dtype;
-        if (!same(t, begun[param], run->params[param]))
+        if (!is_as_begun(run, begun, param))
             return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
                                                      set->name, set->value));
     }
@@ -157,6 +180,14 @@ default_of(const RtRun *run, const IrParam *p)
     return is_seed ? scalar_int(DT_i64, (int64_t)run->seed) : p->value;
 }
 
+static void
+text_archive(RtRun *run, const char **text, RtArchive *ar)
+{
+    rt_archive_text(ar, text);
+    if (ar->reads)
+        *text = arena_strdup(run->arena, *text);
+}
+
 void
 rt_params_archive(RtRun *run, RtArchive *ar)
 {
@@ -167,6 +198,8 @@ rt_params_archive(RtRun *run, RtArchive *ar)
         scalar_store(t, bytes, 0, run->params[i]);
         rt_archive_bytes(ar, bytes, dtype_info[t].bytes);
         run->params[i] = scalar_load(t, bytes, 0);
+        if (run->module->params.data[i]->text)
+            text_archive(run, &run->texts[i].value, ar);
     }
 }
 
@@ -176,15 +209,23 @@ rt_read_params(RtRun *run)
     int n = run->module->params.len;
     run->seed = run->options->seed;
     run->params = NEW_ARRAY(run->arena, Scalar, (size_t)n);
-    for (int i = 0; i < n; i++)
-        run->params[i] = default_of(run, run->module->params.data[i]);
+    run->texts = NEW_ARRAY(run->arena, FormatName, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const IrParam *p = run->module->params.data[i];
+        run->params[i] = default_of(run, p);
+        run->texts[i] =
+            (FormatName){p->text ? p->name : "", p->text ? p->text : ""};
+    }
     if (run->resume.is_resuming)
         rt_params_archive(run, &run->resume.read);
     if (run->options->seed_given && run->seed != run->options->seed)
         return begun_otherwise(run, "--seed");
-    Scalar *begun = NEW_ARRAY(run->arena, Scalar, (size_t)n);
-    for (int i = 0; i < n; i++)
-        begun[i] = run->params[i];
+    Begun begun = {NEW_ARRAY(run->arena, Scalar, (size_t)n),
+                   NEW_ARRAY(run->arena, FormatName, (size_t)n)};
+    for (int i = 0; i < n; i++) {
+        begun.params[i] = run->params[i];
+        begun.texts[i] = run->texts[i];
+    }
     TRY(apply_sets(run));
-    return run->resume.is_resuming ? check_sets(run, begun) : OK;
+    return run->resume.is_resuming ? check_sets(run, &begun) : OK;
 }

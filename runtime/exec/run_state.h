@@ -64,6 +64,7 @@ struct RtRun {
     RtExecutor *locals;   /* the first of this process among them */
     Map *fns;             /* name -> RtFunction */
     Scalar *params;       /* as the module's params */
+    FormatName *texts;    /* the same of strings; others have no value */
     RtIterBinding *iterators;      /* as the module's iters */
     VEC(RtElementCall *) elements; /* dataset functions in use */
     /* Sends what h, a push of a worker's program, has for the servers; NULL:

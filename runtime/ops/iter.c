@@ -135,6 +135,8 @@ open_iterator(RtRun *run, RtIterBinding *it)
     Client *client = NEW(run->arena, Client);
     *client = (Client){{new_element, gives_up}, run};
     RtDataOptions options = {.dir = run->data_dir,
+                             .texts = run->texts,
+                             .num_texts = run->module->params.len,
                              .seed = rt_ps_data_seed(run),
                              .threads = run->options->pipeline_threads,
                              .first_local = run->first_local,

@@ -31,14 +31,18 @@ note_text_bytes(RtRun *run, const IrOp *op)
 }
 
 Status
-rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h, int first)
+rt_check_format(RtRun *run, const RtFunction *fn, RtHostOp *h, int first)
 {
+    h->format = format_fill(run->arena, ir_text(h->op, A_format), run->texts,
+                            run->module->params.len);
+    if (!h->format)
+        return plan_refuse(run->plan, "@%s prints a param that there is not",
+                           fn->ir->name);
     int n = h->op->num_operands - first;
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)(n > 0 ? n : 0));
     for (int i = 0; i < n; i++)
         dtypes[i] = h->in[first + i].dtype;
-    const char *why =
-        format_check(run->arena, ir_text(h->op, A_format), n, dtypes);
+    const char *why = format_check(run->arena, h->format, n, dtypes);
     if (why)
         return plan_refuse(run->plan, "@%s prints %s", fn->ir->name,
                            message_part(why));
@@ -80,7 +84,7 @@ rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
             rt_note_scalar(executor->run, h->op, v->dtype,
                            executor->args[i].data);
     }
-    format_text(to, ir_text(h->op, A_format), n, executor->args);
+    format_text(to, h->format, n, executor->args);
 }
 
 bool
@@ -164,7 +168,7 @@ rt_op_assert(RtInvocation *inv, const RtHostOp *h)
     if (*rt_read_value(inv, &h->in[0], &scratch) || sees_no_results(inv))
         return EXEC_OK;
     Str text = str_new(inv->executor->arena);
-    message_part(ir_text(h->op, A_format));
+    message_part(h->format);
     rt_add_text(&text, inv, h, 1);
     return rt_fault(inv, h, STATUS_INPUT, "%s", str_text(&text));
 }

@@ -6,9 +6,9 @@
 
 #include "runtime/exec/function.h"
 
-/* The text of an operation with a format: its values are those of the operands
- * from first. */
-Status rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h,
+/* The text of an operation with a format, which the first sets: its values are
+ * those of the operands from first. */
+Status rt_check_format(RtRun *run, const RtFunction *fn, RtHostOp *h,
                        int first) MUST_USE;
 void rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first);
 

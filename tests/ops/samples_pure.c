@@ -129,7 +129,10 @@ build_fact(Sampler *s)
         ir_set_dims(op, A_dims, &s->s, 1);
     if (kind == OP_param) {
         IrParam *p = NEW(s->m->arena, IrParam);
-        *p = (IrParam){"p", dtype_of(s), scalar_int(dtype_of(s), 1), s->loc};
+        *p = (IrParam){.name = "p",
+                       .dtype = dtype_of(s),
+                       .value = scalar_int(dtype_of(s), 1),
+                       .loc = s->loc};
         if (dtype_is_float(p->dtype))
             p->value = scalar_float(p->dtype, 0.75);
         p->name = intern(s->m->names, p->name);

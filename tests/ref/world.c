@@ -21,7 +21,13 @@ text_of(Interp *in, int r, const IrOp *op, int first, Arena *a)
         const RefTensor *x = interp_value(in, r, op->operands[first + i]);
         args[i] = (FormatArg){x->dtype, x->rank, x->dims, x->data};
     }
-    format_text(&text, ir_text(op, A_format), n, args);
+    int num = in->m->params.len;
+    FormatName *names = NEW_ARRAY(a, FormatName, (size_t)num + 1);
+    for (int i = 0; i < num; i++)
+        names[i] = (FormatName){in->m->params.data[i]->name,
+                                in->m->params.data[i]->text};
+    format_text(&text, format_fill(a, ir_text(op, A_format), names, num), n,
+                args);
     return str_text(&text);
 }
 

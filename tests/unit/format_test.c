@@ -229,6 +229,35 @@ bad_formats_are_named(void **state)
     }
 }
 
+static void
+words_are_filled_in(void **state)
+{
+    static const FormatName names[] = {{"a", "x{y}"}, {"ab.c", ""}};
+    static const struct {
+        const char *format, *want;
+    } cases[] = {
+        {"{$a}", "x{{y}}"},
+        {"{{$a}} {} {:.3f}{$a}", "{{$a}} {} {:.3f}x{{y}}"},
+        {"{$ab.c}|{$ab.c}", "|"},
+        {"", ""},
+        {"{$b}", NULL},
+        {"{$a", NULL},
+        {"{$a{}", NULL},
+        {"{$", NULL},
+        {"}", "}"},
+        {"{", "{"},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        const char *got =
+            format_fill(arena, cases[i].format, names, COUNT(names));
+        if (cases[i].want)
+            assert_string_equal(got, cases[i].want);
+        else
+            assert_null(got);
+    }
+}
+
 int
 main(void)
 {
@@ -240,6 +269,7 @@ main(void)
         cmocka_unit_test(long_tensors_wrap_and_are_cut),
         cmocka_unit_test(text_has_places),
         cmocka_unit_test(bad_formats_are_named),
+        cmocka_unit_test(words_are_filled_in),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

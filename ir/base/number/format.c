@@ -512,3 +512,47 @@ format_check(Arena *a, const char *text, int num, const DType *dtypes)
         return MESSAGE("more values than places");
     return why;
 }
+
+/* ---- words that are filled in -------------------------------------------- */
+
+static void
+add_escaped(Str *out, const char *text)
+{
+    for (; *text; text++) {
+        str_addc(out, *text);
+        if (is_in(*text, "{}"))
+            str_addc(out, *text);
+    }
+}
+
+static const FormatName *
+find_name(const char *name, size_t len, const FormatName *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(names[i].name) == len &&
+            memcmp(names[i].name, name, len) == 0)
+            return &names[i];
+    return NULL;
+}
+
+const char *
+format_fill(Arena *a, const char *format, const FormatName *names, int n)
+{
+    Str s = str_new(a);
+    for (const char *at = format; *at;) {
+        bool is_word = at[0] == '{' && at[1] == '$';
+        size_t len = is_word ? strcspn(at + 2, "{}") : strcspn(at, "{}");
+        const FormatName *found =
+            is_word ? find_name(at + 2, len, names, n) : NULL;
+        if (is_word && (!found || at[2 + len] != '}'))
+            return NULL;
+        if (is_word)
+            add_escaped(&s, found->value);
+        else if (!len) /* a brace, or two that stand for one */
+            len = at[1] == at[0] ? 2 : 1;
+        if (!is_word)
+            str_addn(&s, at, len);
+        at += is_word ? len + 3 : len;
+    }
+    return str_text(&s);
+}

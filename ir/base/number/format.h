@@ -31,6 +31,17 @@ void format_text(Str *out, const char *text, int num, const FormatArg *args);
 /* Appends one value; spec is the text after the colon, of len bytes. */
 void format_value(Str *out, const char *spec, size_t len, const FormatArg *arg);
 
+/* A word that stands in formats as {$name}, and is only known when the program
+ * is run. */
+typedef struct FormatName {
+    const char *name, *value;
+} FormatName;
+
+/* The format with the values of such words in it, their braces doubled; NULL:
+ * one of them is not among the n names.  In a. */
+const char *format_fill(Arena *a, const char *format, const FormatName *names,
+                        int n);
+
 /* NULL if text has a place for each of num values, with formats that fit their
  * dtypes, else a message, in a. */
 const char *format_check(Arena *a, const char *text, int num,

@@ -56,17 +56,25 @@ read_groups(Lower *cx, const FeArgs *in, int i, FeWindows *w)
     return false;
 }
 
-/* Whether channels, of "x" or of the "weights", are equal parts for the groups;
- * those that are not constant are for the operation to check. */
+/* Whether channels, of "x" or of "the weights", are equal parts for the groups.
+ */
 static bool
 check_divides(Lower *cx, const FeArgs *in, int i, const FeWindows *w,
               Dim channels, const char *whose)
 {
-    int64_t groups = w->in.groups, near;
-    if (!ir_dim_is_const(channels) || channels.c % groups == 0)
+    int64_t groups = w->in.groups;
+    if (groups == 1 || (ir_dim_is_const(channels) && channels.c % groups == 0))
         return true;
-    for (near = groups < channels.c ? groups : channels.c;
-         channels.c % near != 0;)
+    if (!ir_dim_is_const(channels)) {
+        fe_error(
+            cx, fe_arg_loc(in, i),
+            "groups of the channels of %s, whose number is known only when "
+            "the program runs",
+            whose);
+        return false;
+    }
+    int64_t near = groups < channels.c ? groups : channels.c;
+    while (channels.c % near)
         near--;
     fe_error_note(cx, fe_arg_loc(in, i),
                   fe_format(cx, "groups = %lld does", (long long)near),
@@ -242,7 +250,10 @@ fe_builtin_conv_transpose(Lower *cx, const FeArgs *in)
                         "channels of %s",
                         ir_dims_text(cx->module, n + 2, v[1]->type.dims),
                         ir_dims_text(cx->module, n + 2, v[0]->type.dims));
+    Dim own = v[1]->type.dims[n];
     if (!check_divides(cx, in, GROUPS, &w, x, "x") ||
+        (!ir_dim_is_const(own) &&
+         !check_divides(cx, in, GROUPS, &w, own, "the result")) ||
         !place_results(cx, in, (const IrValue *const *)v, &w, more, shape))
         return &fe_poison;
     return emit_transpose(cx, v, &w, shape, in->loc);

@@ -236,12 +236,12 @@ goal_text(Arena *a, const Reach *r)
 {
     Str s = str_new(a);
     int num = r->vars.len;
-    str_addf(&s, "it would go into the variable%s ", num > 1 ? "s" : "");
     for (int i = 0; i < num && i < MOST_NAMED; i++)
         str_addf(&s, "%s\"%s\"", i ? ", " : "", r->vars.data[i]);
     if (num > MOST_NAMED)
         str_addf(&s, " and %d more", num - MOST_NAMED);
-    return str_text(&s);
+    return message_printf(a, "it would go into the variable%s %s",
+                          num > 1 ? "s" : "", str_text(&s));
 }
 
 /* Another result of the kernel that has one, too. */
@@ -316,47 +316,52 @@ add_element(Str *s, Arena *a, const RtNanFinding *f)
         str_addf(s, " of %" PRId64, count);
 }
 
-static const char *
-message_of(Arena *a, const RtNanFinding *f, const Source *from)
+static bool
+is_written(const RtNanFinding *f)
 {
-    Str s = str_new(a);
-    const RtRun *run = f->inv->executor->run;
-    const IrOp *op = f->site->op, *maker = maker_of(f);
+    return f->site->op->kind == OP_kernel && f->kind == RT_HAS_NAN &&
+           f->site->descent[f->result].written & RT_HAS_NAN;
+}
+
+/* Ends the work with what it is, how it came to be, and where in the result. */
+static void
+fault(const RtNanFinding *f, const IrOp *maker, const Source *from)
+{
+    Arena *a = f->inv->executor->arena;
+    const IrOp *op = f->site->op;
+    RtHostOp h = {.op = maker};
+    long long step = atomic_load(&f->inv->executor->run->watchdog.steps) + 1;
     const char *what = f->kind == RT_HAS_NAN ? "nan" : "inf";
-    long long step = atomic_load(&run->watchdog.steps) + 1;
-    bool is_kernel = op->kind == OP_kernel;
+    Str who = str_new(a), where = str_new(a), source = str_new(a);
+    add_maker(&who, maker, op->kind == OP_kernel && num_computed(op) > 1);
+    add_element(&where, a, f);
+    add_source(&source, from, f->in & RT_HAS_NAN ? "nan" : "infinity");
     if (maker->kind == OP_constant)
-        return arena_printf(a, "this constant is %s, in step %lld", what, step);
-    add_maker(&s, maker, is_kernel && num_computed(op) > 1);
-    bool is_written =
-        is_kernel && f->site->descent[f->result].written & f->kind & RT_HAS_NAN;
-    if (is_kernel && f->kind == RT_HAS_NAN && f->in & RT_HAS_NAN) {
-        str_addf(&s, " computes with %s in step %lld: ", what, step);
-        add_source(&s, from, "nan");
-        str_add(&s, "; of what it makes, ");
-    } else {
-        str_addf(&s, " makes %s of %s in step %lld: ", what,
-                 is_written ? "a constant nan"
-                 : f->in    ? "infinity"
-                            : "finite numbers",
-                 step);
-    }
-    add_element(&s, a, f);
-    if (is_kernel && !(f->in & RT_HAS_NAN) && f->in) {
-        str_add(&s, "; ");
-        add_source(&s, from, "infinity");
-    }
-    return str_text(&s);
+        rt_fault(f->inv, &h, STATUS_INPUT, "this constant is %s, in step %lld",
+                 what, step);
+    else if (f->in & RT_HAS_NAN)
+        rt_fault(f->inv, &h, STATUS_INPUT,
+                 "%s computes with nan in step %lld: %s; of what it makes, %s",
+                 str_text(&who), step, str_text(&source), str_text(&where));
+    else if (f->in)
+        rt_fault(f->inv, &h, STATUS_INPUT,
+                 "%s makes %s of infinity in step %lld: %s; %s", str_text(&who),
+                 what, step, str_text(&where), str_text(&source));
+    else
+        rt_fault(f->inv, &h, STATUS_INPUT, "%s makes %s of %s in step %lld: %s",
+                 str_text(&who), what,
+                 is_written(f) ? "a constant nan" : "finite numbers", step,
+                 str_text(&where));
 }
 
 static void
 note_source(const Source *from, RtFault *fault, Arena *a)
 {
     bool is_batch = from->origin == FROM_BATCH;
-    RtNote note = {from->loc, is_batch ? "the batch is taken here"
-                                       : "the constant goes in here"};
+    const char *text = is_batch ? MESSAGE("the batch is taken here")
+                                : MESSAGE("the constant goes in here");
     if (is_batch || from->origin == FROM_CONSTANT)
-        VEC_PUSH(a, fault->notes, note);
+        VEC_PUSH(a, fault->notes, ((RtNote){from->loc, message_part(text)}));
 }
 
 static void
@@ -366,9 +371,9 @@ note_kernel(const RtNanFinding *f, const IrOp *maker, RtFault *fault, Arena *a)
     if (op->kind != OP_kernel || num_computed(op) < 2 || f->in & RT_HAS_NAN)
         return;
     rt_note_kernel_lines(op, maker, fault, a);
-    RtNote note = {maker->loc, "a plan of tfdc --check-nan has each operation "
-                               "in a kernel of its own, and names it"};
-    VEC_PUSH(a, fault->notes, note);
+    const char *text = MESSAGE("a plan of tfdc --check-nan has each operation "
+                               "in a kernel of its own, and names it");
+    VEC_PUSH(a, fault->notes, ((RtNote){maker->loc, message_part(text)}));
 }
 
 void
@@ -382,11 +387,10 @@ rt_report_nan(const RtNanFinding *f)
     Source from = operand < 0 ? (Source){.origin = FROM_UNKNOWN}
                               : source_of(executor->run, f->inv->fn,
                                           f->site->op->operands[operand]);
-    RtHostOp h = {.op = maker};
     if (!executor->fault.op) {
         note_source(&from, &executor->fault, a);
         note_kernel(f, maker, &executor->fault, a);
         note_goal(f, maker->loc, &executor->fault, a);
     }
-    rt_fault(f->inv, &h, STATUS_INPUT, "%s", message_of(a, f, &from));
+    fault(f, maker, &from);
 }

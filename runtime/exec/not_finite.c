@@ -4,6 +4,7 @@
 #include "runtime/exec/not_finite.h"
 
 #include <math.h>
+#include "ir/base/message.h"
 #include "ir/base/str.h"
 #include "runtime/exec/run_state.h"
 
@@ -30,11 +31,14 @@ rt_warn_not_finite(RtRun *run)
     Str s = str_new(scratch);
     run->has_warned = true;
     rt_progress_clear(&run->progress);
-    str_addf(&s,
-             "%s:%u:%u: warning: a value of step %lld is not finite; tfd-run "
-             "--check-nan names what made it\n",
-             diag_source_name(d, op->loc.file), op->loc.line, op->loc.col,
-             (long long)run->stats.steps + 1);
+    const char *text = message_printf(
+        scratch,
+        "a value of step %lld is not finite; tfd-run --check-nan names what "
+        "made it",
+        (long long)run->stats.steps + 1);
+    str_addf(&s, "%s:%u:%u: warning: %s\n", diag_source_name(d, op->loc.file),
+             op->loc.line, op->loc.col, text);
+    message_shown(str_text(&s));
     diag_add_excerpt(&s, d, op->loc);
     fputs(str_text(&s), o->err);
     arena_release(scratch);

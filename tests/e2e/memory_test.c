@@ -171,6 +171,83 @@ larger_models_waste_little(void **state)
                         .out);
 }
 
+/* The scores of attention exist for a block of rows at a time: of twice as many
+ * positions the arena is twice as large, not four times. */
+static void
+attention_is_linear_in_its_length(void **state)
+{
+    static const char text[] =
+        "use nn\n"
+        "const T = 4096\n"
+        "var q: f32[4, T, 8] = normal(seed = 1)\n"
+        "var k: f32[4, T, 8] = normal(seed = 2)\n"
+        "var v: f32[4, T, 8] = normal(seed = 3)\n"
+        "fn step() {\n"
+        "  let score = q @ transpose(k, (0, 2, 1))\n"
+        "  let seen = where(tril(ones((T, T), bool)), score, -1e9)\n"
+        "  let o = dropout(softmax(seen, axis = -1), 0.1) @ v\n"
+        "  let g = all_reduce(sum, grad(sum(o * o), (q, k, v)))\n"
+        "  q -= g.0\n"
+        "  k -= g.1\n"
+        "  v -= g.2\n"
+        "}\n"
+        "main { run step() }\n";
+    double need[2][2];
+    (void)state;
+    const char *path = write_program(text);
+    for (int i = 0; i < 2; i++)
+        read_row(run_ok(arena, "tfdc %s -D T=%d --devices cpu:0 --explain",
+                        path, 4096 << i)
+                     .out,
+                 "memory of each of", "  the device", 2, need[i]);
+    assert_true(need[1][0] < 2.2 * need[0][0]);
+}
+
+/* Two whole blocks and a rest, with gradients, compute the bits of a program
+ * that has all scores in memory, with any number of threads. */
+static void
+blocks_of_rows_have_the_bits_of_the_whole(void **state)
+{
+    static const char text[] =
+        "use nn\n"
+        "const T = 1030\n"
+        "var q: f32[2, T, 2] = normal(seed = 1)\n"
+        "var k: f32[2, T, 2] = normal(seed = 2)\n"
+        "var v: f32[2, T, 2] = normal(seed = 3)\n"
+        "fn step() {\n"
+        "  let score = q @ transpose(k, (0, 2, 1)) / sqrt(2.0)\n"
+        "  let seen = where(tril(ones((T, T), bool)), score, -1e9)\n"
+        "  let loss = sum(dropout(softmax(seen, axis = -1), 0.1) @ v)\n"
+        "  let g = all_reduce(sum, grad(loss, (q, k, v)))\n"
+        "  q -= 0.01 * g.0\n"
+        "  k -= 0.01 * g.1\n"
+        "  v -= 0.01 * g.2\n"
+        "  return loss\n"
+        "}\n"
+        "main { for i in 0..2 { print(\"{reduce(sum, run step())}\") } }\n";
+    static const char whole[] =
+        "static_batches,differentiate,simplify,place_variables,replicate,"
+        "serve,communicate,forward_stores,cleanup,bucket,specialize,fuse";
+    (void)state;
+    const char *path = write_program(text), *ir = in_dir("whole.tir");
+    const char *to = "--devices cpu:0-1";
+    Ran blocks =
+        run_ok(arena, "tfdc %s %s --print-after row_blocks -o %s/blocks.tfp",
+               path, to, dir);
+    assert_non_null(strstr(blocks.out, "row_blocks.block"));
+    write_text(ir,
+               run_ok(arena, "tfdc %s %s --passes %s", path, to, whole).out);
+
+    run_ok(arena, "tfdc --from ir %s -o %s/whole.tfp", ir, dir);
+    const char *expected =
+        run_ok(arena, "tfd-run %s/whole.tfp --threads 1", dir).out;
+    for (int threads = 1; threads <= 3; threads += 2)
+        assert_string_equal(
+            run_ok(arena, "tfd-run %s/blocks.tfp --threads %d", dir, threads)
+                .out,
+            expected);
+}
+
 /* ---- memory of runs ----------------------------------------------------- */
 
 static bool
@@ -562,6 +639,8 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arenas_of_examples_waste_little),
         cmocka_unit_test(larger_models_waste_little),
+        cmocka_unit_test(attention_is_linear_in_its_length),
+        cmocka_unit_test(blocks_of_rows_have_the_bits_of_the_whole),
         cmocka_unit_test(what_is_kept_of_files_is_said_to_be_unknown),
         cmocka_unit_test(saving_takes_one_copy),
     };

@@ -146,7 +146,7 @@ check_dumps(Arena *a, const char *program, const char *devices, int step)
         run_ok(a, "cmp %s/resumed %s/first", dir, dir);
     }
     Ran code =
-        run_ok(a, "tfdc --from placed %s/d/17-allocate.tir --to llvm", dir);
+        run_ok(a, "tfdc --from placed %s/d/18-allocate.tir --to llvm", dir);
     assert_non_null(strstr(code.out, "define"));
 }
 

@@ -93,6 +93,11 @@ def one_worker_has_the_bits_of_none():
     served = run(made, "--checksum", "-n", "workers=1,ps=2")
     check("one worker: the bits of one process", alone == served,
           f"{alone}\n{served}")
+    tables = plan(os.path.join(ROOT, "docs", "examples", "recommend.tfd"))
+    alone = run(tables, "--checksum")
+    served = run(tables, "--checksum", "-n", "workers=1,ps=4")
+    check("... with tables on four servers",
+          alone == served and alone[0] == 0, f"{alone}\n{served}")
     own = plan(os.path.join(PROGRAMS, "dropout.tfd"), "--devices", "cpu:0-3")
     on_one = ["--checksum", "--devices", "cpu:0"]
     alone = run(own, *on_one)

@@ -111,6 +111,7 @@ static const Shared shared[] = {
     {"linear", 8, "", ""},
     {"metric", 8, "", ""},
     {"ragged", 3, "", ""},
+    {"recommend", 8, "", ""},
     {"schedule", 8, "", ""},
     {"spiral", 8, "", ""},
     {"write", 8, "-D C=8 -D LENGTH=40", ""},

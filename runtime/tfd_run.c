@@ -22,6 +22,7 @@
 #include "runtime/cluster/resolve/role.h"
 #include "runtime/hal/bounded.h"
 #include "runtime/hal/system.h"
+#include "runtime/ps/status/status.h"
 #include "runtime/run/list.h"
 #include "runtime/run/run.h"
 
@@ -71,6 +72,7 @@ enum {
     OPT_DIAGNOSE,
     OPT_RESOLVE,
     OPT_PREFLIGHT,
+    OPT_STATUS,
     NUM_OPTS
 };
 
@@ -256,6 +258,12 @@ static const OptionRow rows[NUM_OPTS] = {
                        .help = "join, check and open everything as a run does, "
                                "measure how fast the processes reach each "
                                "other, and end"},
+    [OPT_STATUS] = {.name = "status",
+                    .arg = "HOST:PORT",
+                    .help = "ask the coordinator that listens there, with its "
+                            "job's --key, and print workers, servers, their "
+                            "rates and how stale values are",
+                    .alone = true},
 };
 
 static const OptionTable table = {
@@ -490,6 +498,14 @@ take_start(const Options *o, RtStartConfig *out)
     return options_float(o, OPT_SILENCE, 0.5, 1e6, &out->silence);
 }
 
+static Status
+print_status(Arena *a, const Options *o)
+{
+    const uint8_t *key;
+    TRY(rt_read_key(a, options_value(o, OPT_KEY, NULL), &key));
+    return rt_ps_print_status(key, options_value(o, OPT_STATUS, ""), stdout);
+}
+
 static const IrStrategyInfo *
 strategy_of(const Plan *plan)
 {
@@ -717,6 +733,8 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     TRY(take_limits(o));
     if (options_given(o, OPT_LIST))
         return print_devices(a);
+    if (options_given(o, OPT_STATUS))
+        return print_status(a, o);
     if (options_given(o, OPT_RESOLVE))
         return print_resolved(a, o, plan);
     TRY(take_options(a, o, &options));

@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "ir/base/vec.h"
+#include "runtime/ps/sockets.h"
 #include "runtime/ps/wire.h"
 
 typedef struct RtAppliedSet {
@@ -22,5 +24,37 @@ void rt_applied_advance(RtAppliedSet *s, int64_t low);
 bool rt_applied_is_beyond(const RtAppliedSet *s, int64_t id);
 bool rt_applied_has(const RtAppliedSet *s, int64_t id);
 void rt_applied_add(RtAppliedSet *s, int64_t id);
+
+/* ---- what it is counted for ----------------------------------------------
+ *
+ * A server counts what it sends and applies, how long it is busy, and how stale
+ * the values were that a closure computed with: the *staleness* of a push is
+ * how many other closures' updates the server has applied since the one who
+ * pushes has pulled from it.  A push without a pull before it has none.
+ */
+
+/* Who has pulled, and has not pushed since. */
+typedef struct RtPsPuller {
+    RtPsRoute route;
+    bool has_pulled;
+    int64_t closures; /* that were applied then */
+} RtPsPuller;
+
+typedef struct RtPsMeter {
+    Arena *arena;
+    RtPsLoad load;
+    VEC(RtPsPuller) pullers;
+    int next; /* that is replaced where there are RT_PS_MOST_TASKS */
+} RtPsMeter;
+
+void rt_meter_init(RtPsMeter *m, Arena *a);
+/* A pull was answered, or a closure's updates are applied the first time, with
+ * a message of n bytes. */
+void rt_meter_pull(RtPsMeter *m, const RtPsRoute *from, size_t n);
+void rt_meter_push(RtPsMeter *m, const RtPsRoute *from, size_t n);
+
+/* The row of a histogram that counts this staleness: row 0 is 0, row i from
+ * 2^(i-1) to 2^i - 1, and the last one all that is more. */
+int rt_staleness_row(int64_t staleness);
 
 #endif

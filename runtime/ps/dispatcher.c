@@ -28,6 +28,7 @@ typedef struct Server {
     const char *host, *address;
     RtPsRoute route;
     double heard;
+    RtPsLoad load;
 } Server;
 
 struct RtDispatcher {
@@ -165,7 +166,8 @@ server_joins(RtDispatcher *d, const RtPsHello *h, const RtPsRoute *from,
         return;
     }
     bool is_new = !s->is_known;
-    *s = (Server){.is_known = true,
+    *s = (Server){.load = s->load,
+                  .is_known = true,
                   .pid = h->pid,
                   .host = arena_strdup(d->arena, h->host),
                   .address = arena_strdup(d->arena, h->address),
@@ -280,6 +282,83 @@ on_done(RtDispatcher *d, RtArchive *in, const RtPsRoute *from, double now)
 }
 
 static void
+on_load(RtDispatcher *d, RtArchive *in, double now)
+{
+    RtPsLoad l;
+    rt_ps_server_load(in, &l);
+    if (!rt_ps_is_good(in) || l.index >= (uint32_t)d->config.task->num_servers)
+        return;
+    d->servers[l.index].load = l;
+    d->servers[l.index].heard = now;
+}
+
+/* ---- how the job is ------------------------------------------------------ */
+
+static int64_t
+microseconds(double seconds)
+{
+    return seconds > 0 ? (int64_t)(seconds * 1e6) : 0;
+}
+
+static RtPsTask
+state_of_worker(const RtPsWorker *w, double now)
+{
+    if (!w->is_known)
+        return (RtPsTask){.host = ""};
+    return (RtPsTask){.host = w->host,
+                      .pid = w->pid,
+                      .is_lost = w->is_lost,
+                      .silent = microseconds(now - w->heard),
+                      .in_flight = w->num_in_flight,
+                      .done = w->num_done};
+}
+
+static RtPsTask
+state_of_server(const Server *s, double now)
+{
+    if (!s->is_known)
+        return (RtPsTask){.host = ""};
+    return (RtPsTask){
+        .host = s->host, .pid = s->pid, .silent = microseconds(now - s->heard)};
+}
+
+/* Its tasks are in a. */
+static RtPsStatus
+state_of_job(const RtDispatcher *d, Arena *a, double now)
+{
+    const RtClosureQueue *q = &d->queue;
+    int num_servers = d->config.task->num_servers;
+    RtPsStatus s = {.at = microseconds(now),
+                    .scheduled = q->next - 1,
+                    .ended = q->next - 1 - q->num_open,
+                    .waiting = q->num_waiting,
+                    .put_back = q->num_put_back,
+                    .num_workers = q->workers.len,
+                    .num_servers = num_servers};
+    s.workers = NEW_ARRAY(a, RtPsTask, (size_t)q->workers.len);
+    s.servers = NEW_ARRAY(a, RtPsTask, (size_t)num_servers);
+    s.loads = NEW_ARRAY(a, RtPsLoad, (size_t)num_servers);
+    for (int i = 0; i < q->workers.len; i++)
+        s.workers[i] = state_of_worker(&q->workers.data[i], now);
+    for (int i = 0; i < num_servers; i++) {
+        s.servers[i] = state_of_server(&d->servers[i], now);
+        s.loads[i] = d->servers[i].load;
+    }
+    return s;
+}
+
+static void
+on_ask(RtDispatcher *d, RtArchive *in, const RtPsRoute *from, double now)
+{
+    if (!rt_ps_is_good(in))
+        return;
+    RtPsStatus s = state_of_job(d, in->arena, now);
+    rt_ps_begin(&d->out, RT_PS_STATUS);
+    rt_ps_status(&d->out, &s);
+    rt_ps_send_to(&d->listener, from, &d->out);
+}
+
+static void
 receive(RtDispatcher *d, const RtPsRoute *from, zmq_msg_t *m, double now)
 {
     RtArchive in;
@@ -297,6 +376,12 @@ receive(RtDispatcher *d, const RtPsRoute *from, zmq_msg_t *m, double now)
         break;
     case RT_PS_DONE:
         on_done(d, &in, from, now);
+        break;
+    case RT_PS_LOAD:
+        on_load(d, &in, now);
+        break;
+    case RT_PS_ASK:
+        on_ask(d, &in, from, now);
         break;
     default:
         break;

@@ -4,6 +4,7 @@
 #include "runtime/ps/placement.h"
 
 #include <string.h>
+#include "ir/type_bounds.h"
 
 typedef struct Groups {
     RtRun *run;
@@ -75,6 +76,17 @@ list_updates(RtPlacement *p, RtRun *run)
     Pushes pushes = {run, p};
     for (IrFunc *fn = run->module->first; fn; fn = fn->next)
         ir_walk(fn->body, note_push, &pushes);
+}
+
+int64_t
+rt_server_bytes(const RtPlacement *p, const IrModule *m, int server)
+{
+    int64_t sum = 0, bytes;
+    for (int i = 0; i < m->vars.len; i++)
+        if (p->servers[i] == server &&
+            ir_type_bytes(m, &m->vars.data[i]->type, &bytes))
+            sum += bytes;
+    return sum;
 }
 
 int

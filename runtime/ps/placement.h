@@ -25,6 +25,8 @@ typedef struct RtPlacement {
 } RtPlacement;
 
 void rt_placement_init(RtPlacement *p, RtRun *run, int num_servers);
+/* Of its variables. */
+int64_t rt_server_bytes(const RtPlacement *p, const IrModule *m, int server);
 /* The number of the update that a push names. */
 int rt_update_number(const RtPlacement *p, const RtFunction *fn);
 

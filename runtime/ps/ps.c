@@ -4,7 +4,6 @@
 #include "runtime/ps/ps.h"
 
 #include <string.h>
-#include "ir/type_bounds.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/ps/client.h"
 #include "runtime/ps/closures.h"
@@ -170,17 +169,15 @@ rt_ps_finish(RtRun *run)
 static void
 print_server(const RtPs *ps, int server, FILE *to)
 {
-    int64_t sum = 0, bytes;
     const IrModule *m = ps->run->module;
     fprintf(to, "  server %-5d", server);
     for (int i = 0; i < m->vars.len; i++) {
         const IrVar *v = m->vars.data[i];
-        if (ps->placement.servers[i] != server)
-            continue;
-        fprintf(to, " %s", v->name);
-        sum += ir_type_bytes(m, &v->type, &bytes) ? bytes : 0;
+        if (ps->placement.servers[i] == server)
+            fprintf(to, " %s", v->name);
     }
-    fprintf(to, " (%lld bytes)\n", (long long)sum);
+    fprintf(to, " (%lld bytes)\n",
+            (long long)rt_server_bytes(&ps->placement, m, server));
 }
 
 void

@@ -18,6 +18,8 @@
 
 enum { TURN_MS = 50 };
 
+static const double load_time = 0.2; /* seconds from one LOAD to the next */
+
 /* An update with places for its arguments. */
 typedef struct Apply {
     RtInvocation inv;
@@ -33,7 +35,9 @@ typedef struct Server {
     Apply *applies;
     int64_t *versions; /* of each variable, from 1 */
     RtAppliedSet applied;
-    const char *failure; /* of an update; NULL: none */
+    RtPsMeter meter;
+    double busy, load_sent; /* seconds; when */
+    const char *failure;    /* of an update; NULL: none */
     bool has_ended;
 } Server;
 
@@ -178,6 +182,7 @@ on_push(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
             if (!in->wrong)
                 apply(s, update, in);
         }
+        rt_meter_push(&s->meter, from, in->len);
     }
     acknowledge(s, from, head);
 }
@@ -214,6 +219,7 @@ on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
         if (has != s->versions[var])
             add_value(s, (int)var);
     }
+    rt_meter_pull(&s->meter, from, s->out.len);
     rt_ps_send_to(s->with.listener, from, &s->out);
 }
 
@@ -242,11 +248,28 @@ take_requests(Server *s)
     enum { MOST_AT_ONCE = 1000 };
     RtPsRoute from;
     zmq_msg_t m;
+    double begun = rt_seconds();
     s->with.net->zmq->zmq_msg_init(&m);
     for (int i = 0;
          i < MOST_AT_ONCE && rt_ps_next_from(s->with.listener, &from, &m); i++)
         take_request(s, &from, &m);
     s->with.net->zmq->zmq_msg_close(&m);
+    s->busy += rt_seconds() - begun;
+}
+
+static void
+tell_load(Server *s)
+{
+    double now = rt_seconds();
+    RtPsLoad *l = &s->meter.load;
+    if (now - s->load_sent < load_time)
+        return;
+    s->load_sent = now;
+    l->at = (int64_t)(now * 1e6);
+    l->busy = (int64_t)(s->busy * 1e6);
+    rt_ps_begin(&s->out, RT_PS_LOAD);
+    rt_ps_server_load(&s->out, l);
+    rt_ps_send(s->with.net, s->with.member->socket, &s->out);
 }
 
 static void
@@ -277,6 +300,7 @@ serve(Server *s)
         s->with.net->zmq->zmq_poll(items, l->zap ? 3 : 2, TURN_MS);
         take_requests(s);
         listen_to_coordinator(s);
+        tell_load(s);
         TRY(rt_ps_member_check(s->with.member));
     }
     return OK;
@@ -289,6 +313,7 @@ rt_ps_serve(const RtServing *serving)
     Arena *a = arena_new(NULL, "a server");
     Server *s = NEW(a, Server);
     int num = serving->placement->updates.len, num_vars = run->module->vars.len;
+    int index = serving->member->config.task->index;
     s->with = *serving;
     s->arena = a;
     s->out = rt_archive_writer(a, 0);
@@ -298,6 +323,10 @@ rt_ps_serve(const RtServing *serving)
         s->versions[i] = 1;
     for (int i = 0; i < num; i++)
         init_apply(s, &s->applies[i], &serving->placement->updates.data[i]);
+    rt_meter_init(&s->meter, a);
+    s->meter.load.index = (uint32_t)index;
+    s->meter.load.variables =
+        rt_server_bytes(serving->placement, run->module, index);
     Status st = serve(s);
     arena_release(a);
     return st;

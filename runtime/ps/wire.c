@@ -101,3 +101,56 @@ rt_ps_request(RtArchive *ar, RtPsRequest *r)
     rt_archive_i64(ar, &r->number, 1, INT64_MAX);
     rt_archive_i64(ar, &r->id, 0, INT64_MAX);
 }
+
+void
+rt_ps_server_load(RtArchive *ar, RtPsLoad *l)
+{
+    rt_archive_u32(ar, &l->index);
+    rt_archive_i64(ar, &l->at, 0, INT64_MAX);
+    rt_archive_i64(ar, &l->busy, 0, INT64_MAX);
+    rt_archive_i64(ar, &l->closures, 0, INT64_MAX);
+    rt_archive_i64(ar, &l->pulled, 0, INT64_MAX);
+    rt_archive_i64(ar, &l->pushed, 0, INT64_MAX);
+    rt_archive_i64(ar, &l->variables, 0, INT64_MAX);
+    rt_archive_i64(ar, &l->stalest, 0, INT64_MAX);
+    for (int i = 0; i < RT_PS_STALENESS_ROWS; i++)
+        rt_archive_i64(ar, &l->staleness[i], 0, INT64_MAX);
+}
+
+static void
+task(RtArchive *ar, RtPsTask *t)
+{
+    rt_archive_text(ar, &t->host);
+    rt_archive_i64(ar, &t->pid, 0, INT64_MAX);
+    rt_archive_bool(ar, &t->is_lost);
+    rt_archive_i64(ar, &t->silent, 0, INT64_MAX);
+    rt_archive_i64(ar, &t->in_flight, 0, RT_PS_WINDOW);
+    rt_archive_i64(ar, &t->done, 0, INT64_MAX);
+}
+
+/* The number of tasks and each of them; those that are read are new. */
+static void
+tasks(RtArchive *ar, int64_t *num, RtPsTask **list)
+{
+    rt_archive_count(ar, num, RT_PS_MOST_TASKS, sizeof(int64_t));
+    if (ar->reads)
+        *list = NEW_ARRAY(ar->arena, RtPsTask, (size_t)*num);
+    for (int64_t i = 0; i < *num; i++)
+        task(ar, &(*list)[i]);
+}
+
+void
+rt_ps_status(RtArchive *ar, RtPsStatus *s)
+{
+    rt_archive_i64(ar, &s->at, 0, INT64_MAX);
+    rt_archive_i64(ar, &s->scheduled, 0, INT64_MAX);
+    rt_archive_i64(ar, &s->ended, 0, INT64_MAX);
+    rt_archive_i64(ar, &s->waiting, 0, INT64_MAX);
+    rt_archive_i64(ar, &s->put_back, 0, INT64_MAX);
+    tasks(ar, &s->num_workers, &s->workers);
+    tasks(ar, &s->num_servers, &s->servers);
+    if (ar->reads)
+        s->loads = NEW_ARRAY(ar->arena, RtPsLoad, (size_t)s->num_servers);
+    for (int64_t i = 0; i < s->num_servers; i++)
+        rt_ps_server_load(ar, &s->loads[i]);
+}

@@ -23,7 +23,8 @@ typedef enum RtPsType {
 enum {
     RT_PS_MOST_TASKS = 4096, /* servers, and workers */
     RT_PS_WINDOW = 1 << 18,  /* closures between the oldest and the newest */
-    RT_PS_MOST_UPDATES = 1 << 20 /* of one closure on one server */
+    RT_PS_MOST_UPDATES = 1 << 20, /* of one closure on one server */
+    RT_PS_STALENESS_ROWS = 16
 };
 
 /* Begins to write a message; the memory of the last one is used again. */
@@ -98,5 +99,37 @@ typedef struct RtPsRequest {
 } RtPsRequest;
 
 void rt_ps_request(RtArchive *ar, RtPsRequest *r);
+
+/* Of a server, since it began. */
+typedef struct RtPsLoad {
+    uint32_t index;
+    int64_t at, busy;       /* microseconds */
+    int64_t closures;       /* whose updates it has applied */
+    int64_t pulled, pushed; /* bytes */
+    int64_t variables;      /* their bytes */
+    int64_t stalest;        /* the largest staleness (applied.h) */
+    int64_t staleness[RT_PS_STALENESS_ROWS];
+} RtPsLoad;
+
+void rt_ps_server_load(RtArchive *ar, RtPsLoad *l);
+
+typedef struct RtPsTask {
+    const char *host; /* "": it has not joined */
+    int64_t pid;
+    bool is_lost;
+    int64_t silent;    /* microseconds since it was heard */
+    int64_t in_flight; /* of a worker, and how many it has executed */
+    int64_t done;
+} RtPsTask;
+
+typedef struct RtPsStatus {
+    int64_t at; /* microseconds */
+    int64_t scheduled, ended, waiting, put_back;
+    int64_t num_workers, num_servers;
+    RtPsTask *workers, *servers;
+    RtPsLoad *loads; /* of each server */
+} RtPsStatus;
+
+void rt_ps_status(RtArchive *ar, RtPsStatus *s);
 
 #endif

@@ -292,6 +292,60 @@ def by_hand():
         part.communicate()
 
 
+# ---- how the job is --------------------------------------------------------
+
+TABLE = r"""closures       \d+ scheduled, \d+ ended \((\S+)/s\), \d+ wait, 0 again .*
+((?:worker \d .*\n)+)((?:server \d .*\n)+)staleness    (.*)  most (\d+)
+"""
+
+
+def status_of(workers):
+    """A job with a key, whose coordinator is asked."""
+    made = plan(os.path.join(PROGRAMS, "learns.tfd"))
+    at = f"127.0.0.1:{free_port()}"
+    for name in ["key", "other"]:
+        with open(name, "wb") as f:
+            f.write(random.randbytes(32))
+        os.chmod(name, 0o600)
+    key = ["--key", "key"]
+    job = [start(made, "--coordinate", f"workers={workers},ps=2", "--listen",
+                 at, *key, "--set", "closures=100000000")]
+    job += [start(made, "--serve", task, "--join", at, *key) for task in
+            ["ps:0", "ps:1"] + [f"worker:{i}" for i in range(workers)]]
+    found, begin = None, time.time()
+    while not found and time.time() - begin < LIMIT:
+        code, out, err = run("--status", at, *key)
+        found = re.fullmatch(TABLE, out)
+        if found and (found[2].count("lives") < workers or
+                      found[2].count("(0.0/s)") or
+                      found[3].count("busy") < 2):
+            found = None
+    check(f"--status of {workers} workers", found, f"{code} {out} {err}")
+    if workers > 1:
+        answers = [run("--status", at, *other)
+                   for other in [["--key", "other"], []]]
+        check("--status without the key has no answer",
+              all(code == 3 and not out and f"no coordinator at {at} has "
+                  "answered for 3 s" in err for code, out, err in answers),
+              str(answers))
+    for part in job:
+        part.kill()
+        part.communicate(timeout=LIMIT)
+    return found
+
+
+def status():
+    found = status_of(1)
+    check("one worker: no value is stale", found and found[5] == "0" and
+          re.fullmatch(r"  0: \d+", found[4]), found and found[0])
+    found = status_of(3)
+    rows = found and re.findall(r"[\d-]+(?: or more|:) (\d+)", found[4])
+    applied = found and re.findall(r"(\d+) closures applied", found[3])
+    check("three workers: each push has a staleness", found and
+          0 < sum(map(int, rows)) <= sum(map(int, applied)) and
+          float(found[1]) > 0, found and found[0])
+
+
 # ---- strangers ------------------------------------------------------------
 
 def ports(pids):
@@ -360,5 +414,6 @@ with tempfile.TemporaryDirectory() as folder:
     interrupts()
     a_stopped_coordinator()
     by_hand()
+    status()
     strangers()
 end()

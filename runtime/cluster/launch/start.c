@@ -72,8 +72,8 @@ read_key_pipe(const char *number, uint8_t key[RT_JOB_KEY])
     return st;
 }
 
-static Status
-read_key(Arena *a, const char *path, const uint8_t **out)
+Status
+rt_read_key(Arena *a, const char *path, const uint8_t **out)
 {
     const char *number = getenv(RT_KEY_VARIABLE);
     *out = NULL;
@@ -122,7 +122,7 @@ rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
                           .silence = config->silence};
     if (launched)
         TRY(find_parent(a, job));
-    TRY(read_key(a, config->key_file, &job->key));
+    TRY(rt_read_key(a, config->key_file, &job->key));
     if (spec->over_mpi && !launched)
         job->rendezvous = rt_mpi_rendezvous(a, job, config->mpi);
     else if (spec->rank == 0 && !launched)
@@ -190,7 +190,7 @@ rt_find_task(Arena *a, const RtStartConfig *config, const RtTaskOptions **out)
         task->incarnation = find_incarnation();
     task->announce_fd = find_announce();
     task->silence = config->silence;
-    TRY(read_key(a, config->key_file, &task->key));
+    TRY(rt_read_key(a, config->key_file, &task->key));
     *out = task;
     return OK;
 }

@@ -25,6 +25,9 @@ Status rt_find_job(Arena *a, const RtStartConfig *config,
  * coordinator, server and worker at once. */
 Status rt_find_task(Arena *a, const RtStartConfig *config,
                     const RtTaskOptions **out) MUST_USE;
+/* The job's RT_JOB_KEY bytes: those of --key, else the launcher's; NULL: there
+ * are none. */
+Status rt_read_key(Arena *a, const char *path, const uint8_t **out) MUST_USE;
 /* Prints which task it is, and why. */
 Status rt_print_task(Arena *a, const RtStartConfig *config, FILE *to) MUST_USE;
 

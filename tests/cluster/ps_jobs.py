@@ -379,9 +379,11 @@ def strangers():
     p = start(made, "-n", "workers=2,ps=2", "--set", f"closures={n}")
     while len(tasks(p, "worker")) < 2:
         time.sleep(0.01)
-    time.sleep(0.1)
-    with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
-        listening = ports([int(word) for word in f.read().split()])
+    listening, begin = set(), time.time()
+    while len(listening) < 3 and time.time() - begin < LIMIT / 4:
+        time.sleep(0.1)
+        with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+            listening = ports([int(word) for word in f.read().split()])
     answers = []
     for port in listening:
         for greeting in [b"GET / HTTP/1.0\r\n\r\n",

@@ -149,8 +149,8 @@ fe_builtin_max_pool(Lower *cx, const FeArgs *in)
     if (!x)
         return &fe_poison;
     if (x->type.dtype == DT_bool)
-        return fe_error(cx, fe_arg_loc(in, 0), "%s of bool asks for a cast",
-                        in->name);
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "%s compares numbers, not bools: cast them", in->name);
     IrValue *all = pad_images(cx, x, &w, in->loc);
     if (w.padded) {
         IrBlock *b = cx->block;
@@ -171,9 +171,8 @@ fe_builtin_avg_pool(Lower *cx, const FeArgs *in)
     if (!x)
         return &fe_poison;
     DType t = x->type.dtype;
-    if (!dtype_is_float(t))
-        return fe_error(cx, fe_arg_loc(in, 0), "%s of %s asks for a cast",
-                        in->name, dtype_info[t].name);
+    if (!fe_check_floats(cx, x, in->name, "x", fe_arg_loc(in, 0)))
+        return &fe_poison;
     IrValue *all = pad_images(cx, x, &w, in->loc);
     IrValue *sum = fold_windows(cx, all, &w, add, in->loc);
     double places = (double)count_places(&w);

@@ -415,6 +415,15 @@ void ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data);
  * the one at `shown`, which is where the message is (NO_LOC: all); a call that
  * calls itself is one. */
 void ir_note_calls(Diag *d, const IrCall *calls, Loc shown);
+/* loc, or where the program's own line calls the library that loc is in: a
+ * message leads with the line that its reader may change. */
+Loc ir_own_loc(const Diag *d, Loc loc, const IrCall *calls);
+/* A note that a message, which is shown at own, is about loc in the library, and
+ * which layer is called there. */
+void ir_note_library(Diag *d, Loc loc, const IrCall *calls, Loc own);
+/* An error at the own line of loc, with these notes; repair may be NULL. */
+void ir_report(Diag *d, Loc loc, const IrCall *calls, const char *repair,
+               const char *text);
 
 void ir_count_uses(IrFunc *fn);
 /* Notes that old is to be replaced by new; ir_apply_forwards then rewrites all

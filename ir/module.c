@@ -310,6 +310,40 @@ ir_note_calls(Diag *d, const IrCall *calls, Loc shown)
         diag_note(d, NO_LOC, "and %d call%s more", rest, rest == 1 ? "" : "s");
 }
 
+Loc
+ir_own_loc(const Diag *d, Loc loc, const IrCall *calls)
+{
+    for (; calls && diag_is_library(d, loc.file); calls = calls->caller)
+        loc = calls->loc;
+    return loc;
+}
+
+void
+ir_note_library(Diag *d, Loc loc, const IrCall *calls, Loc own)
+{
+    if (loc_is_same(own, loc))
+        return;
+    while (calls && !loc_is_same(calls->loc, own))
+        calls = calls->caller;
+    if (calls && calls->layer)
+        diag_note(d, loc, "found here, in the library, for \"%s\"",
+                  calls->layer);
+    else
+        diag_note(d, loc, "found here, in the library");
+}
+
+void
+ir_report(Diag *d, Loc loc, const IrCall *calls, const char *repair,
+          const char *text)
+{
+    Loc own = ir_own_loc(d, loc, calls);
+    diag_error(d, own, "%s", text);
+    ir_note_library(d, loc, calls, own);
+    if (repair)
+        diag_note(d, loc, "%s", repair);
+    ir_note_calls(d, calls, own);
+}
+
 void
 ir_op_results(IrOp *op, int num, const IrType *types)
 {

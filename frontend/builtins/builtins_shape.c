@@ -717,7 +717,7 @@ fe_builtin_one_hot(Lower *cx, const FeArgs *in)
         x = fe_tensor(fe_cast(cx, fe_arg(in, 0), DT_i32, in->loc));
     if (!x)
         return &fe_poison;
-    if (!fe_check_range(cx, x, s.dims[0], fe_arg_loc(in, 0)))
+    if (!fe_check_range(cx, x, s.dims[0], NULL, fe_arg_loc(in, 0)))
         return &fe_poison;
     FeValue *index = expand(cx, x, x->type.rank, in->loc);
     FeValue *places = iota(cx, x->type.dtype, &s, 0, in->loc);

@@ -64,7 +64,8 @@ fe_builtin_slices(Lower *cx, const FeArgs *in)
     if (rows < 1)
         return fe_error(cx, fe_arg_loc(in, 2), "slices are of at least 1 row");
     if (!is_handle(cx, indices) &&
-        !fe_check_rows(cx, indices, ir_dim_const(rows), fe_arg_loc(in, 1)))
+        !fe_check_rows(cx, indices, ir_dim_const(rows), NULL,
+                       fe_arg_loc(in, 1)))
         return &fe_poison;
     if (indices->type.dtype != DT_i64) {
         FeValue *x = fe_value_tensor(cx->arena, indices);

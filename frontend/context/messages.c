@@ -8,20 +8,12 @@
 #include "ir/base/message.h"
 #include "ir/type_text.h"
 
-/* An error inside the library leads with the program's own line, which is what
- * its author may change. */
 static FeValue *
 report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
 {
-    Loc own = fe_user_loc(cx, loc);
     cx->num_errors++;
-    diag_error(cx->diag, own, "%s", message_vprintf(cx->arena, format, args));
-    bool in_library = !loc_is_same(own, loc);
-    if (in_library)
-        diag_note(cx->diag, loc, "found here, in the library");
-    if (note)
-        diag_note(cx->diag, loc, "%s", note);
-    ir_note_calls(cx->diag, cx->module->calls, own);
+    ir_report(cx->diag, loc, cx->module->calls, note,
+              message_vprintf(cx->arena, format, args));
     return &fe_poison;
 }
 

@@ -66,14 +66,22 @@ fits_always(const IrValue *index, Dim size)
            size.c > UINT8_MAX;
 }
 
+/* " of \"net.embed.table\"", as part of a message. */
+static const char *
+of_var(Lower *cx, const char *var)
+{
+    return var ? fe_format(cx, " of \"%s\"", var) : "";
+}
+
 bool
-fe_index_error(Lower *cx, int64_t i, int64_t size, Loc loc)
+fe_index_error(Lower *cx, int64_t i, int64_t size, const char *var, Loc loc)
 {
     fe_error_note(cx, loc,
                   size ? fe_format(cx, "the first is 0, the last %lld",
                                    (long long)size - 1)
                        : NULL,
-                  "index %lld of %lld", (long long)i, (long long)size);
+                  "index %lld of an axis%s that has %lld", (long long)i,
+                  message_part(of_var(cx, var)), (long long)size);
     return false;
 }
 
@@ -121,27 +129,36 @@ fe_length_of(Lower *cx, Dim size, Loc loc)
 }
 
 static void
-assert_index(Lower *cx, IrValue *ok, IrValue *index, IrValue *end, Loc loc)
+assert_index(Lower *cx, IrValue *ok, IrValue *index, IrValue *end,
+             const char *var, Loc loc)
 {
     IrOp *op = fe_op(cx, OP_assert, 3, (IrValue *[]){ok, index, end}, loc);
-    ir_set_text(op, A_format, MESSAGE("index {} of an axis that has {}"));
+    ir_set_text(
+        op, A_format,
+        var ? fe_format(
+                  cx, MESSAGE("index {} of an axis of \"%s\" that has {}"), var)
+            : MESSAGE("index {} of an axis that has {}"));
     fe_emit(cx, op);
 }
 
 /* The same for several. */
 static void
 assert_indices(Lower *cx, IrValue *ok, IrValue *low, IrValue *high,
-               IrValue *end, Loc loc)
+               IrValue *end, const char *var, Loc loc)
 {
     IrOp *op = fe_op(cx, OP_assert, 4, (IrValue *[]){ok, low, high, end}, loc);
     ir_set_text(
         op, A_format,
-        MESSAGE("there are indices from {} to {}, and the axis has {}"));
+        var ? fe_format(cx,
+                        MESSAGE("there are indices from {} to {}, and the axis "
+                                "of \"%s\" has {}"),
+                        var)
+            : MESSAGE("there are indices from {} to {}, and the axis has {}"));
     fe_emit(cx, op);
 }
 
 static void
-check_at_run_time(Lower *cx, IrValue *index, Dim size, Loc loc)
+check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
 {
     IrBlock *b = cx->block;
     int64_t axes[IR_MAX_RANK];
@@ -160,40 +177,49 @@ check_at_run_time(Lower *cx, IrValue *index, Dim size, Loc loc)
     IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
     IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
     if (rank)
-        assert_indices(cx, ok, low, high, end, loc);
+        assert_indices(cx, ok, low, high, end, var, loc);
     else
-        assert_index(cx, ok, low, end, loc);
+        assert_index(cx, ok, low, end, var, loc);
+}
+
+const char *
+fe_variable_of(const IrValue *x)
+{
+    while (x->def && x->def->kind == OP_cast)
+        x = x->def->operands[0];
+    return x->def && x->def->kind == OP_read ? ir_text(x->def, A_var) : NULL;
 }
 
 bool
-fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
+fe_check_range(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
 {
     int64_t wrong;
     if (!can_assert(cx) || !fe_check_can_emit(cx, loc))
         return true;
     if (is_known(index, size))
         return !find_wrong(index->def, size.c, &wrong) ||
-               fe_index_error(cx, wrong, size.c, loc);
+               fe_index_error(cx, wrong, size.c, var, loc);
     if (fits_always(index, size) || was_checked(cx, index, size))
         return true;
-    check_at_run_time(cx, index, size, fe_user_loc(cx, loc));
+    check_at_run_time(cx, index, size, var, loc);
     fe_mark_index_checked(cx, index, size);
     return true;
 }
 
 bool
-fe_check_rows(Lower *cx, IrValue *index, Dim size, Loc loc)
+fe_check_rows(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
 {
     int64_t row;
     if (!is_known(index, size))
-        return fe_check_range(cx, index, size, loc);
+        return fe_check_range(cx, index, size, var, loc);
     if (!find_wrong(index->def, size.c, &row))
         return true;
     fe_error_note(cx, loc,
                   size.c ? fe_format(cx, "rows are numbered from 0 to %lld",
                                      (long long)size.c - 1)
                          : NULL,
-                  "row %lld of %lld", (long long)row, (long long)size.c);
+                  "row %lld of %lld%s", (long long)row, (long long)size.c,
+                  var ? message_part(fe_format(cx, ", in \"%s\"", var)) : "");
     return false;
 }
 
@@ -202,21 +228,21 @@ fe_check_indices(Lower *cx, const IrOp *op)
 {
     Dim size;
     return !ir_op_names(op, &size) ||
-           fe_check_range(cx, op->operands[1], size, op->loc);
+           fe_check_range(cx, op->operands[1], size,
+                          fe_variable_of(op->operands[0]), op->loc);
 }
 
 /* ---- an index known now, of a length known then ------------------------- */
 
 void
-fe_check_static_index(Lower *cx, int64_t i, Dim size, Loc loc)
+fe_check_static_index(Lower *cx, int64_t i, Dim size, const char *var, Loc loc)
 {
     if (!can_assert(cx))
         return;
-    loc = fe_user_loc(cx, loc);
     IrBlock *b = cx->block;
     int64_t needed = i < 0 ? -(i + 1) : i; /* and one more */
     IrValue *end = fe_length_of(cx, size, loc);
     IrValue *less = ir_const_int(b, DT_i64, needed, loc);
     IrValue *holds = ir_build2(b, OP_gt, end, less, loc);
-    assert_index(cx, holds, ir_const_int(b, DT_i64, i, loc), end, loc);
+    assert_index(cx, holds, ir_const_int(b, DT_i64, i, loc), end, var, loc);
 }

@@ -21,6 +21,7 @@ typedef struct FeIndex {
     int64_t start, step; /* RANGE; start of a NUMBER */
     int64_t size;        /* RANGE: how many elements */
     IrValue *value;      /* VALUE: an i64 scalar, or a tensor of integers */
+    const char *var; /* whose axis it is, for messages; NULL: no variable's */
 } FeIndex;
 
 typedef struct FeIndices {
@@ -28,21 +29,27 @@ typedef struct FeIndices {
     int len;
 } FeIndices;
 
-/* Reads the items of an INDEX on a value of type t; axes that are not
+/* Reads the items of an INDEX on a value; axes that are not
  * mentioned are whole.  False with a message. */
-bool fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
+bool fe_indices(Lower *cx, const AstList *items, IrValue *of, Loc loc,
                 FeIndices *out);
 
 /* Asks that every element of index is in 0 .. size - 1: of a constant now,
- * false with a message; else the program stops where one is not. */
-bool fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc);
+ * false with a message; else the program stops where one is not.  var: whose
+ * axis it is, or NULL. */
+bool fe_check_range(Lower *cx, IrValue *index, Dim size, const char *var,
+                    Loc loc);
+/* The variable whose value x is, or NULL. */
+const char *fe_variable_of(const IrValue *x);
 /* From here on index is known to be in range and is not checked again. */
 void fe_mark_index_checked(Lower *cx, IrValue *index, Dim size);
 /* The error that index i is not one of size; false. */
-bool fe_index_error(Lower *cx, int64_t i, int64_t size, Loc loc);
+bool fe_index_error(Lower *cx, int64_t i, int64_t size, const char *var,
+                    Loc loc);
 /* Stops the program where an axis, of a length that it knows, has no index i,
  * which counts from the end where it is negative. */
-void fe_check_static_index(Lower *cx, int64_t i, Dim size, Loc loc);
+void fe_check_static_index(Lower *cx, int64_t i, Dim size, const char *var,
+                           Loc loc);
 /* A dimension as an i64. */
 IrValue *fe_length_of(Lower *cx, Dim size, Loc loc);
 /* The parts of x along axis whose numbers index has. */

@@ -38,7 +38,8 @@ FeValue *fe_slices_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
 FeValue *fe_slices_unary(Lower *cx, AstOp op, FeValue *x, Loc loc);
 
 /* Asks that every index names one of size rows: of a constant now, else when
- * the program runs. */
-bool fe_check_rows(Lower *cx, IrValue *index, Dim size, Loc loc);
+ * the program runs.  var: whose rows they are, or NULL. */
+bool fe_check_rows(Lower *cx, IrValue *index, Dim size, const char *var,
+                   Loc loc);
 
 #endif

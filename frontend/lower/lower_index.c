@@ -167,7 +167,7 @@ slice_common(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
     if (!fe_check_can_emit(cx, s->loc))
         return false;
     if (count)
-        fe_check_static_index(cx, end, size, s->loc);
+        fe_check_static_index(cx, end, size, x->var, s->loc);
     return take_range(cx, start, count, size, s->loc, x);
 }
 
@@ -206,7 +206,7 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     if (!ir_dim_is_const(size) && is_common(cx, size)) {
         if (!fe_check_can_emit(cx, loc))
             return false;
-        fe_check_static_index(cx, i, size, loc);
+        fe_check_static_index(cx, i, size, x->var, loc);
         x->kind = INDEX_DYNAMIC;
         x->value = index_of_common(cx, i, size, loc);
         fe_mark_index_checked(cx, x->value, size);
@@ -223,7 +223,7 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         return false;
     }
     if (i < -size.c || i >= size.c)
-        return fe_index_error(cx, i, size.c, loc);
+        return fe_index_error(cx, i, size.c, x->var, loc);
     x->kind = INDEX_STATIC;
     x->start = i < 0 ? i + size.c : i;
     x->step = x->size = 1;
@@ -240,7 +240,7 @@ read_value(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         return false;
     if (x->value->type.rank == 0)
         x->value = ir_build_cast(cx->block, x->value, DT_i64, loc);
-    return fe_check_range(cx, x->value, size, loc);
+    return fe_check_range(cx, x->value, size, x->var, loc);
 }
 
 /* Whether v is an integer or several that are known when the program runs. */
@@ -319,9 +319,11 @@ add_ellipsis(Lower *cx, const AstList *items, int i, int rank, FeIndices *out)
 }
 
 bool
-fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
+fe_indices(Lower *cx, const AstList *items, IrValue *of, Loc loc,
            FeIndices *out)
 {
+    const IrType *t = &of->type;
+    const char *var = fe_variable_of(of);
     int axis = 0, num_new = 0;
     *out = (FeIndices){0};
     for (int i = 0; i < items->len; i++) {
@@ -334,6 +336,7 @@ fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
             continue;
         }
         FeIndex *x = &out->items[out->len++];
+        x->var = var;
         if (item->kind == AST_NONE) {
             x->kind = INDEX_NEW;
             num_new++;
@@ -462,7 +465,7 @@ index_tensor(Lower *cx, FeValue *v, const AstNode *n)
 {
     FeIndices indices;
     IrValue *x = fe_operand(cx, v, n->index.value->loc);
-    if (!x || !fe_indices(cx, &n->index.items, &x->type, n->loc, &indices) ||
+    if (!x || !fe_indices(cx, &n->index.items, x, n->loc, &indices) ||
         !check_tensors(cx, &indices, n->loc))
         return &fe_poison;
     FeValue *r = reverse_axes(cx, x, &indices, n->loc);
@@ -551,7 +554,7 @@ is_unrolled(const Lower *cx, const FeValue *i)
 static FeValue *
 take_items(Lower *cx, FeValue *list, FeValue *i, const AstNode *n)
 {
-    FeIndex index;
+    FeIndex index = {0};
     IrValue *x = fe_operand(cx, list, n->index.value->loc);
     if (!x || !read_value(cx, i, x->type.dims[0], n->loc, &index))
         return &fe_poison;

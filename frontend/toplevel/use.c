@@ -125,10 +125,7 @@ is_library_path(const char *path)
 Loc
 fe_user_loc(const Lower *cx, Loc loc)
 {
-    const IrCall *call = cx->module->calls;
-    for (; call && diag_is_library(cx->diag, loc.file); call = call->caller)
-        loc = call->loc;
-    return loc;
+    return ir_own_loc(cx->diag, loc, cx->module->calls);
 }
 
 /* That of a path on the disk: a file of the library of that name is another. */

@@ -501,7 +501,7 @@ row_indices(Lower *cx, const IrVar *v, FeValue *rows, Loc loc)
                  dtype_info[x->type.dtype].name);
         return NULL;
     }
-    if (!fe_check_rows(cx, x, v->type.dims[0], loc))
+    if (!fe_check_rows(cx, x, v->type.dims[0], v->name, loc))
         return NULL;
     return x->type.rank ? x : fe_tensor(fe_reshape(cx, x, 1, &one, loc));
 }

@@ -56,6 +56,15 @@ diag_new(Arena *a)
     return d;
 }
 
+Diag *
+diag_beside(Arena *a, const Diag *d)
+{
+    Diag *beside = diag_new(a);
+    for (int i = 0; i < d->sources.len; i++)
+        VEC_PUSH(a, beside->sources, d->sources.data[i]);
+    return beside;
+}
+
 uint16_t
 diag_add_source(Diag *d, const char *name, const char *text, size_t len)
 {
@@ -399,6 +408,15 @@ add_message(Str *s, const Diag *d, const Message *m)
     str_addf(s, "%s%s: %s\n", source ? " " : "", kind_names[m->kind], m->text);
     if (m->kind != NOTE)
         diag_add_excerpt(s, d, m->loc);
+}
+
+void
+diag_add_below(Str *s, const Diag *d)
+{
+    if (d->messages.len)
+        diag_add_excerpt(s, d, d->messages.data[0].loc);
+    for (int i = 1; i < d->messages.len; i++)
+        add_message(s, d, &d->messages.data[i]);
 }
 
 static void

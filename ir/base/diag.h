@@ -39,6 +39,9 @@ typedef struct Diag Diag;
 
 /* Messages collect in a until diag_print. */
 Diag *diag_new(Arena *a);
+/* One without messages, with the sources that d has now: for messages that are
+ * shown elsewhere.  d must outlive it. */
+Diag *diag_beside(Arena *a, const Diag *d);
 
 /* Registers a source and gives its file index.  name is what the program calls
  * it, and what messages show.  text may be NULL (IR read without its source):
@@ -102,6 +105,8 @@ void diag_rewind(Diag *d, DiagMark mark);
 void diag_print(const Diag *d, FILE *to);
 /* The same as a string in a (tests). */
 const char *diag_text(const Diag *d, Arena *a);
+/* Adds the line of the first message and all that comes below it. */
+void diag_add_below(Str *s, const Diag *d);
 /* Adds the line of a place and one that underlines the place, for failures that
  * are reported another way; adds nothing if the source has no text. */
 void diag_add_excerpt(Str *s, const Diag *d, Loc loc);

@@ -43,12 +43,9 @@ pass_grad_error(PassCx *cx, const IrOp *op, const char *repair,
 {
     va_list args;
     va_start(args, format);
-    diag_error(cx->diag, op->loc, "%s",
-               message_vprintf(cx->arena, format, args));
+    ir_report(cx->diag, op->loc, op->calls, repair,
+              message_vprintf(cx->arena, format, args));
     va_end(args);
-    if (repair)
-        diag_note(cx->diag, op->loc, "%s", repair);
-    ir_note_calls(cx->diag, op->calls, NO_LOC);
 }
 
 IrValue *
@@ -532,11 +529,15 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
     }
     const IrVar *v = ir_var_find(w->g.cx->m, var);
     if (v && v->trainable && diag_num_errors(w->g.cx->diag) == 0) {
-        diag_warning(w->g.cx->diag, w->g.grad->loc,
+        Diag *d = w->g.cx->diag;
+        const IrOp *grad = w->g.grad;
+        Loc own = ir_own_loc(d, grad->loc, grad->calls);
+        diag_warning(d, own,
                      "the loss does not depend on the variable \"%s\": its "
                      "gradient is zeros",
                      var);
-        ir_note_calls(w->g.cx->diag, w->g.grad->calls, NO_LOC);
+        ir_note_library(d, grad->loc, grad->calls, own);
+        ir_note_calls(d, grad->calls, own);
     }
     return zeros_like(&w->g, type);
 }

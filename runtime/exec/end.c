@@ -3,6 +3,7 @@
  */
 #include "runtime/exec/end.h"
 
+#include <pthread.h>
 #include "ir/base/str.h"
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
@@ -68,51 +69,79 @@ note_replica(const RtRun *run, const RtExecutor *replica, Loc loc)
     arena_release(scratch);
 }
 
-/* A run that works needs no calls, so the plan's are read only here. */
+/* A run that works needs no calls, so the plan's are read only here; by several
+ * threads, as functions of datasets fail beside main. */
 static void
-note_calls(const RtRun *run, const IrOp *op)
+load_calls(RtRun *run)
 {
-    Status st = plan_load_calls(run->plan);
-    if (!st)
-        ir_note_calls(run->plan->diag, op->calls, NO_LOC);
-    status_free(st);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!run->has_calls)
+        status_free(plan_load_calls(run->plan));
+    run->has_calls = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Leads with the program's own line.  Returns its place. */
+static Loc
+report(RtRun *run, Diag *d, const RtFault *f)
+{
+    load_calls(run);
+    Loc loc = f->op->loc, own = ir_own_loc(d, loc, f->op->calls);
+    diag_error(d, own, "%s", str_text(&f->text));
+    ir_note_library(d, loc, f->op->calls, own);
+    add_notes(d, &f->notes);
+    ir_note_calls(d, f->op->calls, own);
+    return own;
+}
+
+/* A fault from below, which has its own place; of a dataset also where main
+ * asked for the element. */
+static Status
+take_cause(const RtRun *run, RtFault *f)
+{
+    Status cause = f->cause;
+    f->cause = OK;
+    if (!rt_waits_for_data(f->op) || !*status_lines(cause))
+        return cause;
+    Arena *scratch = arena_new(NULL, "a fault");
+    Str lines = str_new(scratch);
+    Diag *d = diag_beside(scratch, run->plan->diag);
+    str_add(&lines, status_lines(cause));
+    diag_note(d, f->op->loc, "an element is taken from here");
+    str_add(&lines, diag_text(d, scratch));
+    cause = status_show(cause, str_text(&lines));
+    arena_release(scratch);
+    return cause;
 }
 
 /* The fault of an executor, which may be NULL. */
 static Status
-status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
+status_of_fault(RtRun *run, RtFault *f, const RtExecutor *executor)
 {
-    Diag *d = run->plan->diag;
-    if (f->cause) {
-        Status cause = f->cause;
-        f->cause = OK;
-        return cause;
-    }
-    diag_error(d, f->op->loc, "%s", str_text(&f->text));
-    add_notes(d, &f->notes);
-    note_calls(run, f->op);
+    if (f->cause)
+        return take_cause(run, f);
+    Loc own = report(run, run->plan->diag, f);
     if (f->late)
-        note_resume(run, f->op->loc);
+        note_resume(run, own);
     else if (executor && executor->replica >= 0)
-        note_replica(run, executor, f->op->loc);
+        note_replica(run, executor, own);
     return status_new(f->kind, "%s", str_text(&f->text));
 }
 
 Status
-rt_fault_in_words(const RtRun *run, RtFault *f)
+rt_fault_in_words(RtRun *run, RtFault *f)
 {
-    const Diag *d = run->plan->diag;
-    if (f->cause) {
-        Status cause = f->cause;
-        f->cause = OK;
-        return cause;
-    }
+    if (f->cause)
+        return take_cause(run, f);
     if (!f->op)
         UNREACHABLE("an executor without a fault");
-    Loc loc = f->op->loc;
     Arena *scratch = arena_new(NULL, "a fault");
     Str lines = str_new(scratch);
-    diag_add_excerpt(&lines, d, loc);
+    load_calls(run);
+    Diag *d = diag_beside(scratch, run->plan->diag);
+    Loc loc = report(run, d, f);
+    diag_add_below(&lines, d);
     Status st =
         status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),
                    loc.line, loc.col, str_text(&f->text));

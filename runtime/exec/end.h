@@ -18,7 +18,7 @@ Status rt_status_of_fault(RtRun *run) MUST_USE;
 Status rt_status_of_stop(RtRun *run) MUST_USE;
 /* A fault with its place and source line, for somebody who prints it without
  * the program's Diag: another thread, another process.  Takes its cause. */
-Status rt_fault_in_words(const RtRun *run, RtFault *f) MUST_USE;
+Status rt_fault_in_words(RtRun *run, RtFault *f) MUST_USE;
 /* Main did not return. */
 Status rt_status_of_abandoned(RtRun *run) MUST_USE;
 

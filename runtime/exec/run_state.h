@@ -22,6 +22,7 @@ struct RtRun {
     Arena *arena;
     const Plan *plan;
     IrModule *module;
+    bool has_calls; /* its operations have theirs: read after a fault */
     const RtOptions *options;
     const TfdHooks *hooks;        /* that compiled code calls */
     const RtHostOpInfo *host_ops; /* for each IrOpKind */

@@ -260,15 +260,25 @@ on_ack(RtPsClient *c, int server, RtArchive *in, int64_t number)
     }
 }
 
+/* A server's failure is a message and, after a newline, the lines below it. */
+static RtApplied
+applied(const RtPsClient *c, const Pending *p)
+{
+    const char *end = strchr(p->error, '\n');
+    size_t len = end ? (size_t)(end - p->error) : strlen(p->error);
+    return (RtApplied){p->id, arena_strndup(c->arena, p->error, len),
+                       end ? end + 1 : ""};
+}
+
 RtApplied
 rt_ps_next_applied(RtPsClient *c)
 {
     Pending *p = pending(c, 0);
     if (!c->num_pending || p->open || (c->is_pushing && c->num_pending == 1))
-        return (RtApplied){0, ""};
+        return (RtApplied){0, "", ""};
     c->first = (c->first + 1) % MOST_PENDING;
     c->num_pending--;
-    return (RtApplied){p->id, p->error};
+    return applied(c, p);
 }
 
 int
@@ -356,7 +366,8 @@ rt_ps_flush(RtPsClient *c)
     while (c->num_pending) {
         RtApplied a = rt_ps_next_applied(c);
         if (a.id && *a.error)
-            return status_new(STATUS_INPUT, "%s", a.error);
+            return status_show(status_new(STATUS_INPUT, "%s", a.error),
+                               a.lines);
         if (!a.id)
             TRY(wait_for_answers(c));
     }

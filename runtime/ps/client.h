@@ -43,6 +43,7 @@ void rt_ps_drop_push(RtPsClient *c);
 typedef struct RtApplied {
     int64_t id;        /* 0: none yet */
     const char *error; /* "": none; valid until the next call */
+    const char *lines; /* below it: its source line, the calls, the server */
 } RtApplied;
 RtApplied rt_ps_next_applied(RtPsClient *c);
 int rt_ps_num_pending(const RtPsClient *c);

@@ -123,12 +123,22 @@ execute(Apply *a)
     return a->launch.status;
 }
 
+/* Why an update failed, as the coordinator will say it. */
 static void
-note_failure(Server *s)
+note_failure(Server *s, const RtUpdate *u)
 {
-    Status st = rt_status_of_fault(s->with.run);
-    s->failure = arena_strdup(s->arena, st ? status_message(st)
-                                           : "an update was stopped");
+    RtRun *run = s->with.run;
+    RtFault *f = &run->locals[0].fault;
+    if (!f->op) {
+        s->failure = "an update was stopped";
+        return;
+    }
+    Status st = rt_fault_in_words(run, f);
+    Str text = str_new(s->arena);
+    str_addf(&text, "%s\n%s", status_message(st), status_lines(st));
+    str_addf(&text, "note: on server %d, in an update of \"%s\"\n", u->server,
+             run->module->vars.data[u->writes.data[0]]->name);
+    s->failure = str_text(&text);
     status_free(st);
 }
 
@@ -142,7 +152,7 @@ apply(Server *s, int64_t update, RtArchive *in)
     if (in->wrong || s->failure)
         return;
     if (execute(&s->applies[update]) != EXEC_OK)
-        note_failure(s);
+        note_failure(s, u);
     for (int i = 0; i < u->writes.len; i++)
         s->versions[u->writes.data[i]]++;
 }

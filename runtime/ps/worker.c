@@ -73,15 +73,17 @@ send_done(Worker *w, End *e)
 /* DONEs are numbered in the order in which closures were executed, and so are
  * applied. */
 static void
-note_applied(Worker *w, int64_t id, const char *error)
+note_applied(Worker *w, int64_t id, const char *error, const char *lines)
 {
     for (int i = 0; i < w->num_ends; i++) {
         End *e = end_at(w, i);
         if (e->id != id || e->number)
             continue;
         e->number = ++w->sent;
-        if (*error && !*e->error)
+        if (*error && !*e->error) {
             e->error = arena_strdup(w->arena, error);
+            e->lines = arena_strdup(w->arena, lines);
+        }
         send_done(w, e);
         return;
     }
@@ -188,7 +190,7 @@ execute(Worker *w, const RtPsRun *run, RtArchive *in)
     RtClosures *closures = w->with.closures;
     End *e = new_end(w, run->id);
     if (run->is_void) {
-        note_applied(w, run->id, "");
+        note_applied(w, run->id, "", "");
         return;
     }
     const RtClosureOp *op = closures->list.data[run->launch];
@@ -204,7 +206,7 @@ execute(Worker *w, const RtPsRun *run, RtArchive *in)
     else if (!*e->error)
         describe_failure(w, e);
     if (*e->error)
-        note_applied(w, run->id, "");
+        note_applied(w, run->id, "", "");
 }
 
 static void
@@ -317,7 +319,7 @@ take_messages(Worker *w)
     w->with.net->zmq->zmq_msg_close(&m);
     rt_ps_progress(w->with.client);
     while ((applied = rt_ps_next_applied(w->with.client)).id)
-        note_applied(w, applied.id, applied.error);
+        note_applied(w, applied.id, applied.error, applied.lines);
 }
 
 static void

@@ -136,6 +136,16 @@ def failures():
           out + err)
     check("COO-14 nothing goes on after it",
           "v is 4.0" in out and "not reached" not in out, out)
+    check("... and with the calls", "fails.tfd:16:19: note: fails is called from here" in err, err)
+    failed = plan(os.path.join(PROGRAMS, "update_fails.tfd"))
+    code, out, err = run(failed, "-n", "workers=1,ps=1")
+    notes = [line.split("/")[-1] for line in err.splitlines() if ": note: " in line or line.startswith("note: ")]
+    check("an update's failure has its calls, the server and the closure",
+          code == 1 and "update_fails.tfd:5:3: 3.0 is too much" in err and
+          notes[:3] == ["update_fails.tfd:10:14: note: add is called from here",
+                        "update_fails.tfd:14:19: note: adds is called from here",
+                        'note: on server 0, in an update of "v"'] and
+          "closure 5 on worker 0" in err, out + err)
     code, out, err = run(made, "-n", "workers=2,ps=1", "--set", "most=9")
     check("without it all goes on", code == 0 and "not reached" in out,
           out + err)

@@ -67,8 +67,8 @@ static const Mistake mistakes[] = {
     {"var w: f32[4] = zeros\n"
      "param k: i64 = 9\n"
      "main { print(\"{w[[k, 1]]}\") }\n",
-     "program.tfd:3:18: error: there are indices from 1 to 9, and the axis has "
-     "4\n",
+     "program.tfd:3:18: error: there are indices from 1 to 9, and the axis of "
+     "\"w\" has 4\n",
      true},
     {"var w: f32 = 0.0\n"
      "main { save(\"\") }\n",

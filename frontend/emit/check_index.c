@@ -66,22 +66,18 @@ fits_always(const IrValue *index, Dim size)
            size.c > UINT8_MAX;
 }
 
-/* " of \"net.embed.table\"", as part of a message. */
-static const char *
-of_var(Lower *cx, const char *var)
-{
-    return var ? fe_format(cx, " of \"%s\"", var) : "";
-}
-
 bool
 fe_index_error(Lower *cx, int64_t i, int64_t size, const char *var, Loc loc)
 {
-    fe_error_note(cx, loc,
-                  size ? fe_format(cx, "the first is 0, the last %lld",
-                                   (long long)size - 1)
-                       : NULL,
-                  "index %lld of an axis%s that has %lld", (long long)i,
-                  message_part(of_var(cx, var)), (long long)size);
+    const char *range = size ? fe_format(cx, "the first is 0, the last %lld",
+                                         (long long)size - 1)
+                             : NULL;
+    if (var)
+        fe_error_note(cx, loc, range, "index %lld of %lld, in \"%s\"",
+                      (long long)i, (long long)size, var);
+    else
+        fe_error_note(cx, loc, range, "index %lld of %lld", (long long)i,
+                      (long long)size);
     return false;
 }
 
@@ -135,8 +131,8 @@ assert_index(Lower *cx, IrValue *ok, IrValue *index, IrValue *end,
     IrOp *op = fe_op(cx, OP_assert, 3, (IrValue *[]){ok, index, end}, loc);
     ir_set_text(
         op, A_format,
-        var ? fe_format(
-                  cx, MESSAGE("index {} of an axis of \"%s\" that has {}"), var)
+        var ? message_printf(cx->arena,
+                             "index {} of an axis of \"%s\" that has {}", var)
             : MESSAGE("index {} of an axis that has {}"));
     fe_emit(cx, op);
 }
@@ -149,10 +145,10 @@ assert_indices(Lower *cx, IrValue *ok, IrValue *low, IrValue *high,
     IrOp *op = fe_op(cx, OP_assert, 4, (IrValue *[]){ok, low, high, end}, loc);
     ir_set_text(
         op, A_format,
-        var ? fe_format(cx,
-                        MESSAGE("there are indices from {} to {}, and the axis "
-                                "of \"%s\" has {}"),
-                        var)
+        var ? message_printf(cx->arena,
+                             "there are indices from {} to {}, and the axis "
+                             "of \"%s\" has {}",
+                             var)
             : MESSAGE("there are indices from {} to {}, and the axis has {}"));
     fe_emit(cx, op);
 }
@@ -214,12 +210,16 @@ fe_check_rows(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
         return fe_check_range(cx, index, size, var, loc);
     if (!find_wrong(index->def, size.c, &row))
         return true;
-    fe_error_note(cx, loc,
-                  size.c ? fe_format(cx, "rows are numbered from 0 to %lld",
-                                     (long long)size.c - 1)
-                         : NULL,
-                  "row %lld of %lld%s", (long long)row, (long long)size.c,
-                  var ? message_part(fe_format(cx, ", in \"%s\"", var)) : "");
+    const char *range = size.c
+                            ? fe_format(cx, "rows are numbered from 0 to %lld",
+                                        (long long)size.c - 1)
+                            : NULL;
+    if (var)
+        fe_error_note(cx, loc, range, "row %lld of %lld, in \"%s\"",
+                      (long long)row, (long long)size.c, var);
+    else
+        fe_error_note(cx, loc, range, "row %lld of %lld", (long long)row,
+                      (long long)size.c);
     return false;
 }
 

@@ -70,6 +70,10 @@ static const Mistake mistakes[] = {
      "program.tfd:3:18: error: there are indices from 1 to 9, and the axis of "
      "\"w\" has 4\n",
      true},
+    {"var w: f32[4] = zeros\n"
+     "param k: i64 = 9\n"
+     "main { print(\"{w[k]}\") }\n",
+     "program.tfd:3:18: error: index 9 of an axis of \"w\" that has 4\n", true},
     {"var w: f32 = 0.0\n"
      "main { save(\"\") }\n",
      "program.tfd:2:8: error: cannot make the folder \"\"", true},

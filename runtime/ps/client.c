@@ -60,6 +60,8 @@ struct RtPsClient {
     int first, num_pending;
     bool is_pushing;
     int64_t low;
+    RtPsWatch watch; /* while it waits; NULL: nobody */
+    void *watcher;
 };
 
 /* ---- requests ----------------------------------------------------------- */
@@ -340,7 +342,7 @@ wait_for_answers(RtPsClient *c)
     rt_ps_progress(c);
     if (rt_is_stopped(c->run))
         return rt_data_stopped();
-    return OK;
+    return c->watch ? c->watch(c->watcher) : OK;
 }
 
 Status
@@ -408,6 +410,13 @@ rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
     for (int i = 0; i < c->num_servers; i++)
         TRY(rt_ps_connect(net, servers->addresses[i], &c->servers[i].socket));
     return OK;
+}
+
+void
+rt_ps_watch(RtPsClient *c, RtPsWatch watch, void *data)
+{
+    c->watch = watch;
+    c->watcher = data;
 }
 
 void

@@ -23,6 +23,11 @@ Status rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
                          RtPsClient **out) MUST_USE;
 void rt_ps_client_close(RtPsClient *c); /* NULL: none */
 
+/* Is called again and again while answers are waited for, and ends the wait by
+ * a failure. */
+typedef Status (*RtPsWatch)(void *data);
+void rt_ps_watch(RtPsClient *c, RtPsWatch watch, void *data);
+
 /* Copies the current values of these variables, by number.  STATUS_STOPPED:
  * the run is. */
 Status rt_ps_pull(RtPsClient *c, const int *vars, int num) MUST_USE;

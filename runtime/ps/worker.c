@@ -41,6 +41,7 @@ typedef struct Worker {
     uint64_t *passes; /* of each iterator, that is open here */
     double synced;
     bool has_ended;
+    Status lost; /* the coordinator was, in the midst of a closure */
 } Worker;
 
 /* ---- ends --------------------------------------------------------------- */
@@ -309,14 +310,33 @@ synchronize(Worker *w)
 /* ---- turns -------------------------------------------------------------- */
 
 static void
-take_messages(Worker *w)
+listen_to_coordinator(Worker *w)
 {
     zmq_msg_t m;
-    RtApplied applied;
     w->with.net->zmq->zmq_msg_init(&m);
     while (rt_ps_next(w->with.net, w->with.member->socket, &m))
         receive(w, &m);
     w->with.net->zmq->zmq_msg_close(&m);
+}
+
+/* A server that has ended never answers: the coordinator says that the job has
+ * ended, or is silent. */
+static Status
+watch_coordinator(void *data)
+{
+    Worker *w = data;
+    listen_to_coordinator(w);
+    synchronize(w);
+    if (!w->lost)
+        w->lost = rt_ps_member_check(w->with.member);
+    return w->has_ended || w->lost ? rt_data_stopped() : OK;
+}
+
+static void
+take_messages(Worker *w)
+{
+    RtApplied applied;
+    listen_to_coordinator(w);
     rt_ps_progress(w->with.client);
     while ((applied = rt_ps_next_applied(w->with.client)).id)
         note_applied(w, applied.id, applied.error, applied.lines);
@@ -350,7 +370,10 @@ work(Worker *w)
         else
             wait_for_messages(w);
         synchronize(w);
-        TRY(rt_ps_member_check(w->with.member));
+        if (!w->lost)
+            w->lost = rt_ps_member_check(w->with.member);
+        if (w->lost)
+            return w->lost;
     }
     return OK;
 }
@@ -364,7 +387,9 @@ rt_ps_work(const RtWorking *working)
     w->arena = a;
     w->out = rt_archive_writer(a, 0);
     w->passes = NEW_ARRAY(a, uint64_t, (size_t)working->run->module->iters.len);
+    rt_ps_watch(w->with.client, watch_coordinator, w);
     Status st = work(w);
+    rt_ps_watch(w->with.client, NULL, NULL);
     for (; w->num_tasks; w->num_tasks--) {
         working->net->zmq->zmq_msg_close(&w->tasks[w->first_task]);
         w->first_task = (w->first_task + 1) % RT_PS_IN_FLIGHT;

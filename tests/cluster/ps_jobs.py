@@ -302,6 +302,31 @@ def by_hand():
         part.communicate()
 
 
+def nobody_answers():
+    """A worker waits for a server that is stopped, and its coordinator dies."""
+    made = plan(os.path.join(PROGRAMS, "learns.tfd"))
+    at = f"127.0.0.1:{free_port()}"
+    coordinator = start(made, "--coordinate", "workers=1,ps=1", "--listen", at,
+                        "--set", "closures=100000000")
+    server, worker = [start(made, "--serve", task, "--join", at, "--silence",
+                            "1") for task in ["ps:0", "worker:0"]]
+    begin = time.time()
+    while " lives" not in run("--status", at)[1] and \
+            time.time() - begin < LIMIT:
+        pass
+    send(server.pid, signal.SIGSTOP)
+    time.sleep(0.2)
+    coordinator.kill()
+    begin = time.time()
+    out, err = worker.communicate(timeout=LIMIT)
+    check("a worker whom nobody answers ends", worker.returncode == 3 and
+          "the coordinator has not been heard" in err and
+          time.time() - begin < 8, f"{worker.returncode} {out} {err}")
+    for other in [server, coordinator]:
+        other.kill()
+        other.communicate()
+
+
 # ---- how the job is --------------------------------------------------------
 
 TABLE = r"""closures       \d+ scheduled, \d+ ended \((\S+)/s\), \d+ wait, 0 again .*
@@ -425,6 +450,7 @@ with tempfile.TemporaryDirectory() as folder:
     a_lost_server()
     interrupts()
     a_stopped_coordinator()
+    nobody_answers()
     by_hand()
     status()
     strangers()

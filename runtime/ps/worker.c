@@ -223,6 +223,8 @@ execute_next(Worker *w)
     rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
     rt_ps_run(&in, &run);
     execute(w, &run, &in);
+    /* What came meanwhile is not read yet: its patience begins anew. */
+    w->with.member->heard = rt_seconds();
     z->zmq_msg_close(m);
     arena_release(scratch);
 }

@@ -302,6 +302,17 @@ def by_hand():
         part.communicate()
 
 
+def a_long_closure():
+    """A worker that computes reads nothing: that is no silence of others."""
+    made = plan(os.path.join(PROGRAMS, "long.tfd"))
+    begin = time.time()
+    code, out, err = run(made, "-n", "workers=1,ps=1", "--silence", "2", "--set",
+                         "rounds=120000000")
+    check("a closure longer than the silence", code == 0 and out == "2.0\n" and
+          "started again" not in err and time.time() - begin > 2,
+          f"{code} {out} {err} {time.time() - begin:.1f} s")
+
+
 def nobody_answers():
     """A worker waits for a server that is stopped, and its coordinator dies."""
     made = plan(os.path.join(PROGRAMS, "learns.tfd"))
@@ -450,6 +461,7 @@ with tempfile.TemporaryDirectory() as folder:
     a_lost_server()
     interrupts()
     a_stopped_coordinator()
+    a_long_closure()
     nobody_answers()
     by_hand()
     status()

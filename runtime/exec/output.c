@@ -47,11 +47,12 @@ write_line(RtRun *run, const RtLines *lines, int i)
         return OK;
     size_t begin = i ? lines->lines.data[i - 1].end : 0;
     size_t end = lines->lines.data[i].end;
+    if (end == begin)
+        return OK;
     const char *line = lines->text.data + begin;
-    if (end > begin && lines->lines.data[i].is_summary)
+    if (lines->lines.data[i].is_summary)
         return rt_summary_write_line(run, line, end - begin);
-    if (end > begin)
-        rt_print(run, line, end - begin);
+    rt_print(run, line, end - begin);
     return OK;
 }
 

@@ -223,7 +223,8 @@ mistakes_further_on_are_told_with_their_line(void **state)
         "is "
         "empty; csv(..., missing = 0) gives such fields a value\n"
         "    1 | dataset d = csv(\"table.csv\", (x: f32, y: i32))\n"
-        "      |             ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
+        "      |             ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+        "one.tfd:4:12: note: an element is taken from here\n");
 }
 
 int

@@ -133,6 +133,10 @@ clone_func(const IrFunc *from, IrModule *m)
         to->variant_of = intern(m->names, from->variant_of);
     if (from->worker_of)
         to->worker_of = intern(m->names, from->worker_of);
+    if (from->part_of)
+        to->part_of = intern(m->names, from->part_of);
+    to->row_ids = from->row_ids;
+    to->rows_only = from->rows_only;
     to->arena_bytes = from->arena_bytes;
     copy_args(map, from->body, to->body);
     ir_clone_body(map, from->body, to->body);

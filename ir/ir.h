@@ -139,6 +139,11 @@ struct IrFunc {
     Loc loc;
     const char *variant_of; /* full-batch copy of that program, or NULL */
     const char *worker_of;  /* copy of that program for workers, or NULL */
+    /* An update of a part of that variable, or NULL: it reads and writes as
+     * many rows as the largest part has, numbered from the part's first. */
+    const char *part_of;
+    int row_ids;    /* of it: the parameter that names rows; -1: none */
+    bool rows_only; /* it changes no others */
     int64_t arena_bytes;    /* high-water mark of ARENA or FRAME places */
     IrFunc *next;
 };
@@ -316,6 +321,13 @@ bool ir_var_is_own(const IrVar *v);
 /* The rows of part i of v, which has parts: the first ones have one more where
  * they do not divide its rows (TensorFlow's "div"). */
 int64_t ir_var_part_rows(const IrVar *v, int64_t i);
+/* The variable that v, directly or not, is colocated with, or v. */
+const IrVar *ir_var_home(const IrModule *m, const IrVar *v);
+/* The parts in which servers hold v: its own, or as many as its home has where
+ * it has the same number of rows; 1: it is whole. */
+int64_t ir_var_parts(const IrModule *m, const IrVar *v);
+/* What fn reads and writes of v: all, or its part. */
+IrType ir_var_type_in(const IrFunc *fn, const IrVar *v);
 IrParam *ir_param_find(const IrModule *m, const char *name);
 IrDataset *ir_dataset_find(const IrModule *m, const char *name);
 IrIter *ir_iter_find(const IrModule *m, const char *name);

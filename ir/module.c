@@ -493,6 +493,39 @@ ir_var_part_rows(const IrVar *v, int64_t i)
     return rows / v->parts + (i < rows % v->parts);
 }
 
+const IrVar *
+ir_var_home(const IrModule *m, const IrVar *v)
+{
+    for (int i = 0; i < m->vars.len && v->colocate; i++) {
+        const IrVar *of = ir_var_find(m, v->colocate);
+        if (!of)
+            break;
+        v = of;
+    }
+    return v;
+}
+
+int64_t
+ir_var_parts(const IrModule *m, const IrVar *v)
+{
+    const IrVar *home = ir_var_home(m, v);
+    bool is_cut = home->parts > 1 && v->type.rank > 0 &&
+                  ir_dim_equal(v->type.dims[0], home->type.dims[0]);
+    return is_cut ? home->parts : 1;
+}
+
+IrType
+ir_var_type_in(const IrFunc *fn, const IrVar *v)
+{
+    IrType t = v->type;
+    if (!fn || !fn->part_of || ir_var_parts(fn->module, v) == 1)
+        return t;
+    const IrVar *home = ir_var_home(fn->module, v);
+    if (home == ir_var_home(fn->module, ir_var_find(fn->module, fn->part_of)))
+        t.dims[0] = ir_dim_const(ir_var_part_rows(home, 0));
+    return t;
+}
+
 /* ---- contexts ---------------------------------------------------------- */
 
 IrOp *

@@ -263,8 +263,9 @@ emit_variable(BeHost *h, const IrOp *op)
 {
     const IrVar *var = ir_var_find(h->module, ir_text(op, A_var));
     BeLocation from, to;
+    IrType type = ir_var_type_in(op->block->func, var);
     move_locations(h, op, &from, &to);
-    be_host_copy_location(h, from, to, &var->type);
+    be_host_copy_location(h, from, to, &type);
 }
 
 /* Each replica has its own table of results: main may use a shared value as a

@@ -366,12 +366,13 @@ ir_dtype_write(const Infer *in, int i, IrType *out)
     if (x->dtype != var->type.dtype)
         return WRONG(in, "cannot write %s to the %s variable \"%s\": cast it",
                      name_of(x->dtype), name_of(var->type.dtype), name);
-    if (!ir_type_same_shape(x, &var->type))
+    IrType type = ir_var_type_in(in->at->func, var);
+    if (!ir_type_same_shape(x, &type))
         return WRONG(in,
                      "cannot write a value of shape %s to the variable "
                      "\"%s\" of shape %s",
                      ir_dims_text(in->module, x->rank, x->dims), name,
-                     ir_dims_text(in->module, var->type.rank, var->type.dims));
+                     ir_dims_text(in->module, type.rank, type.dims));
     if (ir_enum(in->op, A_mode) == UPDATE_div && !dtype_is_float(x->dtype))
         return WRONG(in, "/= is for floats: use // or cast");
     if (x->dtype == DT_bool && ir_enum(in->op, A_mode) != UPDATE_set)

@@ -154,7 +154,8 @@ ir_shape_var(const Infer *in, int i, IrType *out)
     const IrVar *var = ir_rule_var(in, &wrong);
     if (!var)
         return wrong;
-    copy_shape(out, &var->type);
+    IrType type = ir_var_type_in(in->at->func, var);
+    copy_shape(out, &type);
     return NULL;
 }
 

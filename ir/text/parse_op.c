@@ -273,6 +273,16 @@ restore_hints(Parser *p, Map *seen, const IrBlock *b)
     }
 }
 
+static void
+parse_part(Parser *p, IrFunc *fn)
+{
+    fn->part_of = ir_parse_name(p);
+    fn->row_ids = -1;
+    if (ir_parse_accept_word(p, "rows"))
+        fn->row_ids = (int)ir_parse_int(p, 0, INT32_MAX);
+    fn->rows_only = fn->row_ids >= 0 && ir_parse_accept_word(p, "only");
+}
+
 void
 ir_parse_func(Parser *p)
 {
@@ -297,6 +307,8 @@ ir_parse_func(Parser *p)
         fn->variant_of = ir_parse_name(p);
     if (ir_parse_accept_word(p, "worker"))
         fn->worker_of = ir_parse_name(p);
+    if (ir_parse_accept_word(p, "part"))
+        parse_part(p, fn);
     if (ir_parse_accept_word(p, "bytes"))
         fn->arena_bytes = ir_parse_int(p, 0, IR_MAX_BYTES);
     fn->loc = ir_parse_loc(p);

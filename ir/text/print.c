@@ -369,6 +369,13 @@ ir_print_func(Str *out, const IrFunc *fn)
         str_add(out, " worker ");
         ir_print_name(out, fn->worker_of);
     }
+    if (fn->part_of) {
+        str_add(out, " part ");
+        ir_print_name(out, fn->part_of);
+        if (fn->row_ids >= 0)
+            str_addf(out, " rows %d%s", fn->row_ids,
+                     fn->rows_only ? " only" : "");
+    }
     if (fn->arena_bytes)
         str_addf(out, " bytes %lld", (long long)fn->arena_bytes);
     ir_print_loc(out, fn->module, fn->loc);

@@ -160,6 +160,26 @@ is_program(const Verify *v, const char *name)
     return fn && fn->kind == FUNC_PROGRAM && !fn->worker_of;
 }
 
+/* Row numbers are integers, and servers only have what is in parts. */
+static void
+check_part(Verify *v, const IrFunc *fn)
+{
+    const IrVar *var = ir_var_find(v->module, fn->part_of);
+    const IrValues *args = &fn->body->args;
+    if (fn->kind != FUNC_PROGRAM || fn->worker_of || fn->variant_of || !var ||
+        ir_var_parts(v->module, var) < 2)
+        ir_verify_error_at(v, fn->loc,
+                           "@%s is of a part of \"%s\", and is no update of "
+                           "a variable in parts",
+                           fn->name, fn->part_of);
+    else if (fn->row_ids >= args->len ||
+             (fn->row_ids >= 0 &&
+              (args->data[fn->row_ids]->type.rank != 1 ||
+               !dtype_is_int(args->data[fn->row_ids]->type.dtype))))
+        ir_verify_error_at(v, fn->loc, "parameter %d of @%s does not name rows",
+                           fn->row_ids, fn->name);
+}
+
 static void
 check_func(Verify *v, const IrFunc *fn, int *num_mains)
 {
@@ -180,6 +200,8 @@ check_func(Verify *v, const IrFunc *fn, int *num_mains)
                            "@%s is a worker's of @%s, and there "
                            "is no such program",
                            fn->name, fn->worker_of);
+    if (fn->part_of)
+        check_part(v, fn);
     for (int i = 0; fn->kind == FUNC_HOST && i < fn->body->args.len; i++) {
         if (fn->body->args.data[i]->type.locality != LOCAL_HOST)
             ir_verify_error_at(v, fn->loc, "@%s takes host values", fn->name);

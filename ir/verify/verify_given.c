@@ -5,6 +5,7 @@
  * from their regions, functions, datasets and operands.
  */
 #include <string.h>
+#include "ir/analysis/parts.h"
 #include "ir/base/message.h"
 #include "ir/segments.h"
 #include "ir/type_bounds.h"
@@ -381,6 +382,19 @@ check_launch(Verify *v, const IrOp *op)
     return wrong;
 }
 
+/* Whether what op pushes as parameter i is, all or the part that a server gets,
+ * what the update takes. */
+static bool
+is_taken(const IrModule *m, const IrFunc *update, const IrOp *op, int i)
+{
+    const IrType *t = &update->body->args.data[i]->type;
+    IrType given = op->operands[i]->type;
+    if (ir_push_cut(update, op, i) != CUT_NOTHING)
+        given.dims[0] = t->dims[0];
+    return op->kind == OP_write ? alike(&given, t)
+                                : passes_as(m, &given, t, false);
+}
+
 /* Whether op names an update that takes its operands.  A worker has one value
  * for its replicas, of which a server has none; what a write combines becomes
  * one. */
@@ -388,7 +402,6 @@ static const char *
 check_pushed(Verify *v, const IrOp *op)
 {
     const IrFunc *update = ir_func_find(v->module, ir_text(op, A_update));
-    bool combines = op->kind == OP_write;
     if (!op->block->func->worker_of)
         return MESSAGE("programs for workers push, and no others");
     if (!update || update->kind != FUNC_PROGRAM || update->worker_of ||
@@ -399,9 +412,7 @@ check_pushed(Verify *v, const IrOp *op)
         return MESSAGE("the update has other parameters, or results");
     for (int i = 0; i < args->len; i++) {
         const IrType *t = &args->data[i]->type;
-        const IrType *given = &op->operands[i]->type;
-        if (combines ? !alike(given, t)
-                     : !passes_as(v->module, given, t, false))
+        if (!is_taken(v->module, update, op, i))
             return MESSAGE("what is pushed is not what the update takes");
         if (at_devices(t->locality) != LOCAL_MIRRORED)
             return MESSAGE("servers take what is equal on all replicas");

@@ -30,7 +30,7 @@
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
-#include "passes/support/pass.h"
+#include "passes/distribute/part.h"
 
 typedef VEC(IrOp *) OpList;
 
@@ -56,17 +56,10 @@ typedef struct Update {
 
 /* ---- which variables are together --------------------------------------- */
 
-/* The variable that v, directly or not, is colocated with. */
 static const char *
 home_of(const IrModule *m, const char *var)
 {
-    for (int i = 0; i < m->vars.len; i++) {
-        const IrVar *v = ir_var_find(m, var);
-        if (!v->colocate)
-            break;
-        var = v->colocate;
-    }
-    return var;
+    return ir_var_home(m, ir_var_find(m, var))->name;
 }
 
 typedef struct FindWrite {
@@ -234,10 +227,13 @@ is_made_inside(const Update *u, const IrValue *v)
     return false;
 }
 
-/* Whether an update computes v itself rather than to have it sent. */
+/* Whether an update computes v itself rather than to have it sent.  A server
+ * of a part cannot take rows of an array that the update has. */
 static bool
-is_constant(const IrValue *v)
+is_constant(const Update *u, const IrValue *v)
 {
+    const IrVar *var = ir_var_find(u->s->m, u->var);
+    bool is_cut = ir_var_parts(u->s->m, ir_var_home(u->s->m, var)) > 1;
     for (; v->def && v->type.locality != LOCAL_PER_REPLICA;
          v = v->def->operands[0]) {
         const IrOp *op = v->def;
@@ -245,7 +241,7 @@ is_constant(const IrValue *v)
             op->num_operands > 1 || op->kind == OP_param)
             return false;
         if (!op->num_operands)
-            return true;
+            return !is_cut || !v->type.rank;
     }
     return false;
 }
@@ -265,7 +261,7 @@ capture(Update *u, IrValue *v)
 {
     if (is_made_inside(u, v) || ir_clone_get(u->map, v) != v)
         return;
-    if (is_constant(v)) {
+    if (is_constant(u, v)) {
         clone_constant(u, v);
         return;
     }
@@ -530,5 +526,7 @@ pass_serve(PassCx *cx)
     Launches l = {&s, true};
     if (main_fn && ir_strategy_info[cx->m->strategy].servers)
         ir_walk(main_fn->body, serve_launch, &l);
+    if (l.served)
+        pass_part_updates(cx, s.updates.data, s.updates.len);
     return l.served;
 }

@@ -155,6 +155,7 @@ pass_specialize(PassCx *cx)
     assert(pass_stage(cx->m) == STAGE_replicated);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM || fn->variant_of || fn->worker_of ||
+            fn->part_of || /* a part gets some of a batch */
             has_variant(fn) || !hangs_on_batch(fn) || gathers_unevenly(fn))
             continue;
         name_in_launches(cx->m, fn, full_variant(cx, fn));

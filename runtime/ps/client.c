@@ -9,12 +9,11 @@
 #include <assert.h>
 #include <string.h>
 #include "ir/analysis/per_replica.h"
-#include "ir/type_bounds.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/data/data.h"
 #include "runtime/hal/wait.h"
-#include "runtime/ps/batches.h"
+#include "runtime/ps/parts/cut.h"
 
 static const double again = 1; /* seconds until a request is sent again */
 
@@ -54,7 +53,7 @@ struct RtPsClient {
     int num_servers;
     Server *servers;
     int64_t number;    /* of the last request */
-    int64_t *versions; /* of each variable, that are here; 0: none */
+    int64_t *versions; /* of each part, that are here; 0: none */
     /* The closures under way, from the oldest on: a ring. */
     Pending pending[MOST_PENDING];
     int first, num_pending;
@@ -92,60 +91,49 @@ send_again(RtPsClient *c, int server, Request *q)
 /* ---- pulls -------------------------------------------------------------- */
 
 static void
-set_variable(RtPsClient *c, int var, RtArchive *in)
+set_part(RtPsClient *c, const RtPart *part, RtArchive *in)
 {
     RtRun *run = c->run;
-    const IrVar *v = run->module->vars.data[var];
-    int64_t n = 0;
-    if (!ir_type_bytes(run->module, &v->type, &n))
-        UNREACHABLE("\"%s\" has no size", v->name);
+    const IrVar *v = run->module->vars.data[part->var];
     int step = ir_var_is_shared(v) ? run->replicas_each : 1;
-    const char *bytes = rt_archive_place(in, (size_t)n);
+    size_t n = (size_t)part->bytes;
+    size_t at = (size_t)(v->place.offset + part->offset);
+    const char *bytes = rt_archive_place(in, n);
     for (int i = 0; bytes && i < run->num_local; i += step)
-        rt_copy_in(rt_ptr_add(run->locals[i].base, (size_t)v->place.offset),
-                   bytes, (size_t)n);
+        rt_copy_in(rt_ptr_add(run->locals[i].base, at), bytes, n);
 }
 
 static void
 on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
 {
-    int64_t num;
     Request *q = &c->servers[server].pull;
     if (q->number != number)
         return; /* it was sent twice */
-    rt_archive_count(in, &num, c->run->module->vars.len, sizeof(int64_t));
-    for (int64_t i = 0; i < num && !in->wrong; i++) {
-        int64_t var, version;
-        rt_archive_i64(in, &var, 0, c->run->module->vars.len - 1);
+    while (in->at < in->len && !in->wrong) {
+        int64_t part, version;
+        rt_archive_i64(in, &part, 0, c->placement->parts.len - 1);
         rt_archive_i64(in, &version, 0, INT64_MAX);
-        if (!in->wrong && version != c->versions[var]) {
-            set_variable(c, (int)var, in);
-            c->versions[var] = version;
+        if (!in->wrong && version != c->versions[part]) {
+            set_part(c, &c->placement->parts.data[part], in);
+            c->versions[part] = version;
         }
     }
     if (!in->wrong)
         q->number = 0;
 }
 
+/* The parts of var, to all servers that have some. */
 static void
-ask(RtPsClient *c, int server, const int *vars, int num)
+ask(RtPsClient *c, int var)
 {
-    int64_t count = 0;
-    Request *q = &c->servers[server].pull;
-    for (int i = 0; i < num; i++)
-        count += c->placement->servers[vars[i]] == server;
-    if (!count)
-        return;
-    begin_request(c, q, RT_PS_PULL, 0);
-    rt_archive_count(&q->bytes, &count, INT64_MAX, 0);
-    for (int i = 0; i < num; i++) {
-        int64_t var = vars[i];
-        if (c->placement->servers[var] != server)
-            continue;
-        rt_archive_i64(&q->bytes, &var, 0, INT64_MAX);
-        rt_archive_i64(&q->bytes, &c->versions[var], 0, INT64_MAX);
+    const RtPlacement *p = c->placement;
+    for (int64_t i = p->first_part[var]; i < p->first_part[var + 1]; i++) {
+        Request *q = &c->servers[p->parts.data[i].server].pull;
+        if (!q->number)
+            begin_request(c, q, RT_PS_PULL, 0);
+        rt_archive_i64(&q->bytes, &i, 0, INT64_MAX);
+        rt_archive_i64(&q->bytes, &c->versions[i], 0, INT64_MAX);
     }
-    send_request(c, server, q);
 }
 
 static bool
@@ -190,38 +178,34 @@ begin_push_to(RtPsClient *c, Pending *p, int server)
     p->open++;
 }
 
-/* The update, the sizes of batches, and its arguments; each replica has the
- * same. */
+/* What the update needs for a part.  Each replica has the same. */
 static void
-add_update(RtRun *run, RtArchive *out, int64_t update, RtInvocation *inv,
-           const RtHostOp *h)
+push_to_part(RtPsClient *c, RtCut *cut, int64_t k)
 {
-    rt_archive_i64(out, &update, 0, INT64_MAX);
-    rt_ps_batches(run, inv->executor, out);
-    char *scratch = inv->executor->copies;
-    for (int i = 0; i < h->op->num_operands; i++) {
-        size_t n = rt_value_bytes(&h->in[i], inv->executor->dims);
-        size_t part = rt_archive_begin_part(out);
-        const char *bytes = rt_read_value(inv, &h->in[i], &scratch);
-        rt_archive_bytes(out, (char *)bytes, n);
-        rt_archive_end_part(out, part);
-    }
+    Pending *p = pending(c, c->num_pending - 1);
+    const RtPart *part = rt_update_part(c->placement, cut->update, k);
+    Push *push = &p->pushes[part->server];
+    int64_t update = cut->push->update;
+    if (!push->num++)
+        begin_push_to(c, p, part->server);
+    rt_archive_i64(&push->request.bytes, &update, 0, INT64_MAX);
+    rt_archive_i64(&push->request.bytes, &k, 0, INT64_MAX);
+    rt_cut_write(cut, part, &push->request.bytes);
 }
 
 int32_t
 rt_ps_push(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->executor->run;
-    RtPsClient *c = run->ps_client;
+    RtPsClient *c = inv->executor->run->ps_client;
     if (inv->executor->replica != 0)
         return EXEC_OK;
     assert(c->is_pushing);
-    Pending *p = pending(c, c->num_pending - 1);
-    int update = rt_update_number(c->placement, h->update);
-    int server = c->placement->updates.data[update].server;
-    if (!p->pushes[server].num++)
-        begin_push_to(c, p, server);
-    add_update(run, &p->pushes[server].request.bytes, update, inv, h);
+    Arena *scratch = arena_new(NULL, "a push");
+    RtCut cut = rt_cut_begin(scratch, inv, h, c->placement);
+    for (int k = 0; k < cut.update->num_parts; k++)
+        if (rt_cut_concerns(&cut, k))
+            push_to_part(c, &cut, k);
+    arena_release(scratch);
     return EXEC_OK;
 }
 
@@ -348,8 +332,11 @@ wait_for_answers(RtPsClient *c)
 Status
 rt_ps_pull(RtPsClient *c, const int *vars, int num)
 {
+    for (int i = 0; i < num; i++)
+        ask(c, vars[i]);
     for (int i = 0; i < c->num_servers; i++)
-        ask(c, i, vars, num);
+        if (c->servers[i].pull.number)
+            send_request(c, i, &c->servers[i].pull);
     while (!has_values(c))
         TRY(wait_for_answers(c));
     return OK;
@@ -358,8 +345,10 @@ rt_ps_pull(RtPsClient *c, const int *vars, int num)
 void
 rt_ps_forget(RtPsClient *c, const int *vars, int num)
 {
+    const int *first = c->placement->first_part;
     for (int i = 0; i < num; i++)
-        c->versions[vars[i]] = 0;
+        for (int k = first[vars[i]]; k < first[vars[i] + 1]; k++)
+            c->versions[k] = 0;
 }
 
 Status
@@ -404,7 +393,7 @@ rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
                       .placement = placement,
                       .num_servers = (int)servers->num_servers};
     c->servers = NEW_ARRAY(a, Server, (size_t)c->num_servers);
-    c->versions = NEW_ARRAY(a, int64_t, (size_t)run->module->vars.len);
+    c->versions = NEW_ARRAY(a, int64_t, (size_t)placement->parts.len);
     make_requests(c);
     *out = c;
     for (int i = 0; i < c->num_servers; i++)

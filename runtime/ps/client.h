@@ -11,7 +11,7 @@
 #define TFD_RUNTIME_PS_CLIENT_H
 
 #include "runtime/exec/run_state.h"
-#include "runtime/ps/placement.h"
+#include "runtime/ps/parts/placement.h"
 #include "runtime/ps/sockets.h"
 #include "runtime/ps/wire.h"
 

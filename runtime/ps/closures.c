@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 #include "ir/analysis/batch.h"
-#include "runtime/ps/batches.h"
+#include "runtime/ps/parts/batches.h"
 
 /* ---- what is known when a plan is loaded -------------------------------- */
 

@@ -169,15 +169,19 @@ rt_ps_finish(RtRun *run)
 static void
 print_server(const RtPs *ps, int server, FILE *to)
 {
-    const IrModule *m = ps->run->module;
+    const RtPlacement *p = &ps->placement;
     fprintf(to, "  server %-5d", server);
-    for (int i = 0; i < m->vars.len; i++) {
-        const IrVar *v = m->vars.data[i];
-        if (ps->placement.servers[i] == server)
-            fprintf(to, " %s", v->name);
+    for (int i = 0; i < p->parts.len; i++) {
+        const RtPart *part = &p->parts.data[i];
+        const IrVar *v = ps->run->module->vars.data[part->var];
+        if (part->server != server)
+            continue;
+        fprintf(to, " %s", v->name);
+        if (ir_var_parts(ps->run->module, v) > 1)
+            fprintf(to, "[%lld:%lld]", (long long)part->first,
+                    (long long)(part->first + part->rows));
     }
-    fprintf(to, " (%lld bytes)\n",
-            (long long)rt_server_bytes(&ps->placement, m, server));
+    fprintf(to, " (%lld bytes)\n", (long long)rt_server_bytes(p, server));
 }
 
 void

@@ -14,7 +14,7 @@
 #include "runtime/exec/watchdog.h"
 #include "runtime/hal/wait.h"
 #include "runtime/ps/applied.h"
-#include "runtime/ps/batches.h"
+#include "runtime/ps/parts/batches.h"
 
 enum { TURN_MS = 50 };
 
@@ -33,7 +33,9 @@ typedef struct Server {
     Arena *arena;
     RtArchive out;
     Apply *applies;
-    int64_t *versions; /* of each variable, from 1 */
+    int index;          /* of this server */
+    RtDevicePtr *slots; /* memories, each for a part of a variable */
+    int64_t *versions;  /* of each part, from 1 */
     RtAppliedSet applied;
     RtPsMeter meter;
     double busy, load_sent; /* seconds; when */
@@ -106,6 +108,15 @@ read_arguments(const RtRun *run, Apply *a, RtArchive *in)
     }
 }
 
+/* In the memory of a slot. */
+static void
+move_to(Apply *a, RtDevicePtr slot)
+{
+    RtExecutor *replica = a->inv.executor;
+    replica->base = replica->shared = slot;
+    a->inv.call.base = a->inv.call.shared = rt_ptr_address(slot);
+}
+
 /* On replica 0, which nobody waits for. */
 static int32_t
 execute(Apply *a)
@@ -136,25 +147,47 @@ note_failure(Server *s, const RtUpdate *u)
     Status st = rt_fault_in_words(run, f);
     Str text = str_new(s->arena);
     str_addf(&text, "%s\n%s", status_message(st), status_lines(st));
-    str_addf(&text, "note: on server %d, in an update of \"%s\"\n", u->server,
+    str_addf(&text, "note: on server %d, in an update of \"%s\"\n", s->index,
              run->module->vars.data[u->writes.data[0]]->name);
     s->failure = str_text(&text);
     status_free(st);
 }
 
 static void
-apply(Server *s, int64_t update, RtArchive *in)
+apply(Server *s, int64_t update, int64_t k, RtArchive *in)
 {
     RtRun *run = s->with.run;
-    const RtUpdate *u = &s->with.placement->updates.data[update];
+    const RtPlacement *p = s->with.placement;
+    const RtUpdate *u = &p->updates.data[update];
+    Apply *a = &s->applies[update];
     rt_ps_batches(run, &run->locals[0], in);
-    read_arguments(run, &s->applies[update], in);
+    read_arguments(run, a, in);
     if (in->wrong || s->failure)
         return;
-    if (execute(&s->applies[update]) != EXEC_OK)
+    move_to(a, s->slots[rt_update_part(p, u, k)->slot]);
+    if (execute(a) != EXEC_OK)
         note_failure(s, u);
+    move_to(a, s->slots[0]);
     for (int i = 0; i < u->writes.len; i++)
-        s->versions[u->writes.data[i]]++;
+        s->versions[p->first_part[u->writes.data[i]] + k]++;
+}
+
+/* One update of a part; false if the message is damaged, or that is not here.
+ */
+static bool
+apply_next(Server *s, RtArchive *in)
+{
+    const RtPlacement *p = s->with.placement;
+    int64_t update, k;
+    rt_archive_i64(in, &update, 0, p->updates.len - 1);
+    if (in->wrong)
+        return false;
+    const RtUpdate *u = &p->updates.data[update];
+    rt_archive_i64(in, &k, 0, u->num_parts - 1);
+    if (in->wrong || rt_update_part(p, u, k)->server != s->index)
+        return false;
+    apply(s, update, k, in);
+    return !in->wrong;
 }
 
 /* ---- requests ----------------------------------------------------------- */
@@ -178,7 +211,7 @@ acknowledge(Server *s, const RtPsRoute *to, RtPsRequest head)
 static void
 on_push(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
 {
-    int64_t low, update;
+    int64_t low;
     rt_archive_i64(in, &low, 0, INT64_MAX);
     if (in->wrong || low > head.id)
         return;
@@ -187,47 +220,38 @@ on_push(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
         return;
     if (!rt_applied_has(&s->applied, head.id)) {
         rt_applied_add(&s->applied, head.id);
-        while (in->at < in->len && !in->wrong) {
-            rt_archive_i64(in, &update, 0, s->with.placement->updates.len - 1);
-            if (!in->wrong)
-                apply(s, update, in);
-        }
+        while (in->at < in->len && apply_next(s, in))
+            ;
         rt_meter_push(&s->meter, from, in->len);
     }
     acknowledge(s, from, head);
 }
 
 static void
-add_value(Server *s, int var)
+add_value(Server *s, const RtPart *part)
 {
-    const RtRun *run = s->with.run;
-    const IrVar *v = run->module->vars.data[var];
-    int64_t n = 0;
-    if (!ir_type_bytes(run->module, &v->type, &n))
-        UNREACHABLE("\"%s\" has no size", v->name);
-    rt_copy_out(rt_archive_place(&s->out, (size_t)n),
-                rt_ptr_add(run->locals[0].base, (size_t)v->place.offset),
-                (size_t)n);
+    const IrVar *v = s->with.run->module->vars.data[part->var];
+    size_t n = (size_t)part->bytes;
+    RtDevicePtr at = rt_ptr_add(s->slots[part->slot], (size_t)v->place.offset);
+    rt_copy_out(rt_archive_place(&s->out, n), at, n);
 }
 
+/* The parts that have changed, each behind its number and version. */
 static void
 on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
 {
-    int64_t num;
-    int num_vars = s->with.run->module->vars.len;
-    rt_archive_count(in, &num, num_vars, 2 * sizeof(int64_t));
+    const RtPlacement *p = s->with.placement;
     begin_answer(s, RT_PS_VALUES, head);
-    rt_archive_count(&s->out, &num, num_vars, 0);
-    for (int64_t i = 0; i < num; i++) {
-        int64_t var, has;
-        rt_archive_i64(in, &var, 0, num_vars - 1);
+    while (in->at < in->len) {
+        int64_t i, has;
+        rt_archive_i64(in, &i, 0, p->parts.len - 1);
         rt_archive_i64(in, &has, 0, INT64_MAX);
-        if (in->wrong)
+        if (in->wrong || p->parts.data[i].server != s->index)
             return;
-        rt_archive_i64(&s->out, &var, 0, INT64_MAX);
-        rt_archive_i64(&s->out, &s->versions[var], 0, INT64_MAX);
-        if (has != s->versions[var])
-            add_value(s, (int)var);
+        rt_archive_i64(&s->out, &i, 0, INT64_MAX);
+        rt_archive_i64(&s->out, &s->versions[i], 0, INT64_MAX);
+        if (has != s->versions[i])
+            add_value(s, &p->parts.data[i]);
     }
     rt_meter_pull(&s->meter, from, s->out.len);
     rt_ps_send_to(s->with.listener, from, &s->out);
@@ -316,28 +340,54 @@ serve(Server *s)
     return OK;
 }
 
+/* The first slot is the arena; others are like it, and only what a part has is
+ * ever touched. */
+static Status
+open_slots(Server *s)
+{
+    RtRun *run = s->with.run;
+    RtDevice *d = run->locals[0].device;
+    int num = rt_server_slots(s->with.placement, s->index);
+    s->slots = NEW_ARRAY(s->arena, RtDevicePtr, (size_t)num);
+    s->slots[0] = run->locals[0].base;
+    for (int i = 1; i < num; i++) {
+        const RtMemory *memory;
+        TRY(d->ops->alloc(d, (size_t)run->arena_bytes, 0, false, &memory));
+        s->slots[i] = (RtDevicePtr){memory, 0};
+    }
+    return OK;
+}
+
+static void
+init(Server *s)
+{
+    const RtPlacement *p = s->with.placement;
+    Arena *a = s->arena;
+    s->out = rt_archive_writer(a, 0);
+    s->applies = NEW_ARRAY(a, Apply, (size_t)p->updates.len);
+    s->versions = NEW_ARRAY(a, int64_t, (size_t)p->parts.len);
+    for (int i = 0; i < p->parts.len; i++)
+        s->versions[i] = 1;
+    for (int i = 0; i < p->updates.len; i++)
+        init_apply(s, &s->applies[i], &p->updates.data[i]);
+    rt_meter_init(&s->meter, a);
+    s->meter.load.index = (uint32_t)s->index;
+    s->meter.load.variables = rt_server_bytes(p, s->index);
+}
+
 Status
 rt_ps_serve(const RtServing *serving)
 {
-    RtRun *run = serving->run;
     Arena *a = arena_new(NULL, "a server");
     Server *s = NEW(a, Server);
-    int num = serving->placement->updates.len, num_vars = run->module->vars.len;
-    int index = serving->member->config.task->index;
     s->with = *serving;
     s->arena = a;
-    s->out = rt_archive_writer(a, 0);
-    s->applies = NEW_ARRAY(a, Apply, (size_t)num);
-    s->versions = NEW_ARRAY(a, int64_t, (size_t)num_vars);
-    for (int i = 0; i < num_vars; i++)
-        s->versions[i] = 1;
-    for (int i = 0; i < num; i++)
-        init_apply(s, &s->applies[i], &serving->placement->updates.data[i]);
-    rt_meter_init(&s->meter, a);
-    s->meter.load.index = (uint32_t)index;
-    s->meter.load.variables =
-        rt_server_bytes(serving->placement, run->module, index);
-    Status st = serve(s);
+    s->index = serving->member->config.task->index;
+    Status st = open_slots(s);
+    if (!st) {
+        init(s);
+        st = serve(s);
+    }
     arena_release(a);
     return st;
 }

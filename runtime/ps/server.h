@@ -6,7 +6,7 @@
 
 #include "runtime/exec/run_state.h"
 #include "runtime/ps/member.h"
-#include "runtime/ps/placement.h"
+#include "runtime/ps/parts/placement.h"
 
 /* Bytes that the arguments of an update take in replica 0's arena, from its end
  * on: to be reserved before arenas are made. */

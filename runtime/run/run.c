@@ -401,7 +401,7 @@ open_coll(RtRun *run)
 }
 
 /* What replicas share is in the arena of the first on the device, all of which
- * is touched. */
+ * is touched; but those of a job with servers touch what they have pulled. */
 static Status
 allocate_arena(RtRun *run, RtExecutor *replica)
 {
@@ -411,8 +411,8 @@ allocate_arena(RtRun *run, RtExecutor *replica)
         run->locals + replica->device_number * run->replicas_each;
     bool is_first = replica == first;
     TRY(d->ops->alloc(d, (size_t)run->arena_bytes,
-                      is_first ? 0 : (size_t)run->own_begin, is_first,
-                      &memory));
+                      is_first ? 0 : (size_t)run->own_begin,
+                      is_first && !run->ps, &memory));
     replica->base = (RtDevicePtr){memory, 0};
     replica->shared = first->base;
     return OK;

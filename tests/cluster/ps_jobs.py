@@ -98,6 +98,13 @@ def one_worker_has_the_bits_of_none():
     served = run(tables, "--checksum", "-n", "workers=1,ps=4")
     check("... with tables on four servers",
           alone == served and alone[0] == 0, f"{alone}\n{served}")
+    for devices in ["cpu:0", "cpu:0-1"]:
+        parts = plan(os.path.join(PROGRAMS, "parts.tfd"), "--devices", devices)
+        alone = run(parts, "--checksum")
+        served = [run(parts, "--checksum", "-n", f"workers=1,ps={n}")
+                  for n in [1, 2, 3, 5]]
+        check(f"... with parts on 1 to 5 servers, {devices}",
+              alone[0] == 0 and served == [alone] * 4, f"{alone}\n{served}")
     own = plan(os.path.join(PROGRAMS, "dropout.tfd"), "--devices", "cpu:0-3")
     on_one = ["--checksum", "--devices", "cpu:0"]
     alone = run(own, *on_one)
@@ -176,15 +183,26 @@ def placement():
     servers = re.findall(r"server \d +(.*) \(", err)
     check("PSV-01 the fourth variable is on server 0 again",
           code == 0 and servers == ["v2 v5", "v3", "v4"], out + err)
+    made = plan(os.path.join(ROOT, "docs", "examples", "recommend.tfd"))
+    code, out, err = run(made, "-n", "workers=1,ps=4", "--stats")
+    servers = re.findall(r"server (\d) +users\[(\d+):(\d+)\].* rate.squares."
+                         r"users\[(\d+):(\d+)\].* \((\d+) bytes", err)
+    rows = [[100 * i, 100 * i + 100] for i in range(4)]
+    check("a server has a part and its slots, and no other",
+          code == 0 and [list(map(int, s[1:5])) for s in servers] ==
+          [r + r for r in rows] and
+          sum(int(s[5]) for s in servers) == 95376, out + err)
 
 
 # ---- exactly once ---------------------------------------------------------
 
-COUNTS = "hits {0}\ncounts [{1}]\nblock {0}.0 {0}.0\n"
+COUNTS = "hits {0}\ncounts [{1}]\nblock {0}.0 {0}.0\nnamed [{2}]\n"
 
 
 def counts(n):
-    return COUNTS.format(n, " ".join([str(n // 8)] * 8))
+    named = [str(n // 8)] * 7 + [str(n // 8 + n)]
+    return COUNTS.format(n, " ".join([str(n // 8)] * 8), " ".join(
+        word.rjust(len(named[7])) for word in named))
 
 
 def counted(name, n, fault, pause):

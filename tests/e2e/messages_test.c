@@ -44,6 +44,17 @@ static const Mistake mistakes[] = {
      "      |               ^~~~~~~~~~~~~~~~~~~\n"
      "program.tfd:4:8: note: slopes is run from here\n",
      false},
+    {"strategy parameter_server\n"
+     "var w: f32[4] = 1.0 partition(fixed(2))\n"
+     "fn step() { merge () { update w { w = w / sum(w) } } }\n"
+     "main { run step() }\n",
+     "program.tfd:2:5: warning: \"w\" is not in parts, but whole on one "
+     "server: an update of it needs more than a row at a time\n"
+     "    2 | var w: f32[4] = 1.0 partition(fixed(2))\n"
+     "      |     ^\n"
+     "program.tfd:3:39: note: here\n"
+     "program.tfd:4:8: note: step is run from here\n",
+     false},
     {"const TABLE = [2.0, 3.0, 5.0]\n"
      "dataset d = range(7).map(fn(i) = stack(TABLE)[i]).batch(2)\n"
      "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "

@@ -1,8 +1,8 @@
 /*
  * batches.h - the sizes of batches, as bytes
  */
-#ifndef TFD_RUNTIME_PS_BATCHES_H
-#define TFD_RUNTIME_PS_BATCHES_H
+#ifndef TFD_RUNTIME_PS_PARTS_BATCHES_H
+#define TFD_RUNTIME_PS_PARTS_BATCHES_H
 
 #include "runtime/checkpoint/archive.h"
 #include "runtime/exec/run_state.h"

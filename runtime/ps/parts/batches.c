@@ -1,7 +1,7 @@
 /*
  * batches.c - the sizes of batches, as bytes
  */
-#include "runtime/ps/batches.h"
+#include "runtime/ps/parts/batches.h"
 
 #include "ir/analysis/batch.h"
 

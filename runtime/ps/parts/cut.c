@@ -1,0 +1,189 @@
+/*
+ * cut.c - what of an update's arguments goes to the server of each part
+ *
+ * Entries go to the part that has their row, in their order, with the row's
+ * number in it; of tables each part gets its rows.  A row that the variable
+ * does not have is sent to the first part as it is, where the update says so.
+ */
+#include "runtime/ps/parts/cut.h"
+
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "runtime/ps/parts/batches.h"
+
+/* ---- numbers of rows ----------------------------------------------------- */
+
+static int64_t
+id_at(const RtCut *c, int ids, int64_t entry)
+{
+    const char *at = c->bytes[ids] + (size_t)entry * c->each[ids];
+    int32_t narrow;
+    int64_t wide;
+    if (c->each[ids] == sizeof narrow) {
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+static void
+add_id(RtArchive *out, size_t width, int64_t id)
+{
+    int32_t narrow = (int32_t)id;
+    if (width == sizeof narrow)
+        rt_archive_bytes(out, &narrow, sizeof narrow);
+    else
+        rt_archive_bytes(out, &id, sizeof id);
+}
+
+static int
+part_with(const RtPlacement *p, const RtUpdate *u, int64_t id)
+{
+    const RtPart *parts = &p->parts.data[u->first_part];
+    const RtPart *last = &parts[u->num_parts - 1];
+    if (id < 0 || id >= last->first + last->rows)
+        return 0;
+    /* The first ones have as many rows as part 0, the others one less. */
+    int64_t k = id / parts[0].rows;
+    while (id >= parts[k].first + parts[k].rows)
+        k++;
+    return (int)k;
+}
+
+static void
+find_parts(RtCut *c, Arena *a, const RtPlacement *p, int ids)
+{
+    c->num_entries = (int64_t)(c->sizes[ids] / c->each[ids]);
+    c->part_of = NEW_ARRAY(a, int, (size_t)c->num_entries);
+    for (int64_t i = 0; i < c->num_entries; i++) {
+        c->part_of[i] = part_with(p, c->update, id_at(c, ids, i));
+        c->counts[c->part_of[i]]++;
+    }
+}
+
+/* ---- what there is ------------------------------------------------------- */
+
+/* The bytes of one of the first axis. */
+static size_t
+bytes_each(const RtValue *v, const int64_t *dims)
+{
+    RtValue row = *v;
+    if (row.rank > 0)
+        row.dims[0] = (RtDim){1, 0, -1};
+    return rt_value_bytes(&row, dims);
+}
+
+RtCut
+rt_cut_begin(Arena *a, RtInvocation *inv, const RtHostOp *h,
+             const RtPlacement *p)
+{
+    const RtPushOp *push = rt_push_of(p, h->op);
+    size_t n = (size_t)h->op->num_operands;
+    RtCut c = {.inv = inv,
+               .h = h,
+               .push = push,
+               .update = &p->updates.data[push->update],
+               .bytes = NEW_ARRAY(a, const char *, n),
+               .sizes = NEW_ARRAY(a, size_t, n),
+               .each = NEW_ARRAY(a, size_t, n)};
+    char *scratch = inv->executor->copies;
+    const int64_t *dims = inv->executor->dims;
+    c.counts = NEW_ARRAY(a, int64_t, (size_t)c.update->num_parts);
+    for (size_t i = 0; i < n; i++) {
+        c.bytes[i] = rt_read_value(inv, &h->in[i], &scratch);
+        c.sizes[i] = rt_value_bytes(&h->in[i], dims);
+        c.each[i] = bytes_each(&h->in[i], dims);
+    }
+    if (c.update->fn->ir->part_of && c.update->fn->ir->row_ids >= 0)
+        find_parts(&c, a, p, c.update->fn->ir->row_ids);
+    return c;
+}
+
+bool
+rt_cut_concerns(const RtCut *c, int k)
+{
+    return !c->update->fn->ir->rows_only || c->counts[k] > 0;
+}
+
+/* ---- what a part gets ---------------------------------------------------- */
+
+static void
+add_entries(const RtCut *c, int i, const RtPart *part, RtArchive *out)
+{
+    bool are_ids = c->push->cuts[i] == CUT_IDS;
+    size_t part_begin = rt_archive_begin_part(out);
+    for (int64_t e = 0; e < c->num_entries; e++) {
+        if (c->part_of[e] != part->k)
+            continue;
+        int64_t id = are_ids ? id_at(c, i, e) : 0;
+        bool is_here = id >= part->first && id < part->first + part->rows;
+        if (are_ids)
+            add_id(out, c->each[i], is_here ? id - part->first : id);
+        else
+            rt_archive_bytes(out, (char *)c->bytes[i] + (size_t)e * c->each[i],
+                             c->each[i]);
+    }
+    rt_archive_end_part(out, part_begin);
+}
+
+/* The update takes as many rows as the largest part has; nobody looks at the
+ * one more. */
+static void
+add_rows(const RtCut *c, int i, const RtPart *part, int64_t most,
+         RtArchive *out)
+{
+    const char *rows = c->bytes[i] + (size_t)part->first * c->each[i];
+    size_t part_begin = rt_archive_begin_part(out);
+    rt_archive_bytes(out, (char *)rows, (size_t)part->rows * c->each[i]);
+    if (part->rows < most)
+        memset(rt_archive_place(out, c->each[i]), 0, c->each[i]);
+    rt_archive_end_part(out, part_begin);
+}
+
+static void
+add_argument(const RtCut *c, int i, const RtPart *part, RtArchive *out)
+{
+    const IrValue *param = c->update->fn->ir->body->args.data[i];
+    size_t part_begin;
+    switch (c->push->cuts[i]) {
+    case CUT_IDS:
+    case CUT_ENTRIES:
+        add_entries(c, i, part, out);
+        return;
+    case CUT_ROWS:
+        add_rows(c, i, part, param->type.dims[0].c, out);
+        return;
+    case CUT_NOTHING:
+        part_begin = rt_archive_begin_part(out);
+        rt_archive_bytes(out, (char *)c->bytes[i], c->sizes[i]);
+        rt_archive_end_part(out, part_begin);
+        return;
+    }
+}
+
+/* The sizes of batches, with as many entries as the part has. */
+static void
+add_batches(const RtCut *c, const RtPart *part, RtArchive *out)
+{
+    RtExecutor *executor = c->inv->executor;
+    const IrFunc *fn = c->update->fn->ir;
+    if (!fn->part_of || fn->row_ids < 0) {
+        rt_ps_batches(executor->run, executor, out);
+        return;
+    }
+    Dim entries = fn->body->args.data[fn->row_ids]->type.dims[0];
+    int64_t *word = &executor->dims[ir_symbol_word(fn->module, entries.sym)];
+    int64_t all = *word;
+    *word = c->counts[part->k];
+    rt_ps_batches(executor->run, executor, out);
+    *word = all;
+}
+
+void
+rt_cut_write(RtCut *c, const RtPart *part, RtArchive *out)
+{
+    add_batches(c, part, out);
+    for (int i = 0; i < c->h->op->num_operands; i++)
+        add_argument(c, i, part, out);
+}

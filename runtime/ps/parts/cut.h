@@ -1,0 +1,32 @@
+/*
+ * cut.h - what of an update's arguments goes to the server of each part
+ */
+#ifndef TFD_RUNTIME_PS_PARTS_CUT_H
+#define TFD_RUNTIME_PS_PARTS_CUT_H
+
+#include "runtime/checkpoint/archive.h"
+#include "runtime/ps/parts/placement.h"
+
+/* What a push has, while a program executes it. */
+typedef struct RtCut {
+    RtInvocation *inv;
+    const RtHostOp *h;
+    const RtUpdate *update;
+    const RtPushOp *push;
+    const char **bytes; /* of each operand, */
+    size_t *sizes;      /* how many, */
+    size_t *each;       /* and of them those of a row or an entry */
+    int64_t num_entries;
+    int *part_of;    /* each entry, */
+    int64_t *counts; /* and how many each part has */
+} RtCut;
+
+/* What it has, and which part has which entry; in arena a. */
+RtCut rt_cut_begin(Arena *a, RtInvocation *inv, const RtHostOp *h,
+                   const RtPlacement *p);
+/* Whether the update has something to do for part k. */
+bool rt_cut_concerns(const RtCut *c, int k);
+/* What it needs there: the sizes of batches and its arguments. */
+void rt_cut_write(RtCut *c, const RtPart *part, RtArchive *out);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * placement.h - which server has which part of which variable
+ *
+ * A variable is one part, or as many as its clause partition says; what is
+ * colocated with it and has as many rows is cut alike.  Equal parts of
+ * variables that one update writes, and of those that are colocated, are on one
+ * server.  They are dealt out in the order of declaration, to server k mod P.
+ * Every process finds the same, from the plan and the number of servers.
+ *
+ * A server has a memory for each part that it has of one variable, its *slots*:
+ * there the part's rows are where those of the whole variable would be.
+ */
+#ifndef TFD_RUNTIME_PS_PARTS_PLACEMENT_H
+#define TFD_RUNTIME_PS_PARTS_PLACEMENT_H
+
+#include "ir/analysis/parts.h"
+#include "runtime/exec/run_state.h"
+
+typedef struct RtPart {
+    int var;
+    int k; /* among the parts of var */
+    int server, slot;
+    int64_t first, rows;   /* of var; 0 and 1: it is whole */
+    int64_t offset, bytes; /* of them in the whole variable */
+} RtPart;
+
+/* A program that servers execute, for a part of what it is of. */
+typedef struct RtUpdate {
+    const RtFunction *fn;
+    VEC(int) writes; /* the variables that it changes */
+    int first_part;  /* of the first of them, among all */
+    int num_parts;   /* 1: they are whole */
+} RtUpdate;
+
+/* An operation of a worker's program, and how its operands are cut. */
+typedef struct RtPushOp {
+    const IrOp *op;
+    int update;
+    IrCut *cuts;
+} RtPushOp;
+
+typedef struct RtPlacement {
+    int num_servers;
+    VEC(RtPart) parts;
+    int *first_part; /* of each variable of the module, and behind the last */
+    VEC(RtUpdate) updates;
+    VEC(RtPushOp) pushes;
+} RtPlacement;
+
+void rt_placement_init(RtPlacement *p, RtRun *run, int num_servers);
+/* Of its parts. */
+int64_t rt_server_bytes(const RtPlacement *p, int server);
+int rt_server_slots(const RtPlacement *p, int server);
+/* That of an operation push. */
+const RtPushOp *rt_push_of(const RtPlacement *p, const IrOp *op);
+
+/* The part of an update's variables. */
+static inline const RtPart *
+rt_update_part(const RtPlacement *p, const RtUpdate *u, int64_t k)
+{
+    return &p->parts.data[u->first_part + k];
+}
+
+#endif

@@ -124,7 +124,8 @@ rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most)
 void
 rt_archive_bool(RtArchive *ar, bool *x)
 {
-    unsigned char byte = *x;
+    unsigned char byte =
+        ar->reads ? 0 : *x; /* what is read into has no value */
     rt_archive_bytes(ar, &byte, 1);
     if (byte > 1)
         rt_archive_fail(ar, "%d is neither true nor false", byte);

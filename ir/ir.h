@@ -142,9 +142,10 @@ struct IrFunc {
     /* An update of a part of that variable, or NULL: it reads and writes as
      * many rows as the largest part has, numbered from the part's first. */
     const char *part_of;
-    int row_ids;    /* of it: the parameter that names rows; -1: none */
-    bool rows_only; /* it changes no others */
-    int64_t arena_bytes;    /* high-water mark of ARENA or FRAME places */
+    int row_ids;         /* of it: the parameter that names rows; -1: none */
+    bool rows_only;      /* it needs no others: it reads and writes no more rows
+                            than may be named */
+    int64_t arena_bytes; /* high-water mark of ARENA or FRAME places */
     IrFunc *next;
 };
 
@@ -326,6 +327,8 @@ const IrVar *ir_var_home(const IrModule *m, const IrVar *v);
 /* The parts in which servers hold v: its own, or as many as its home has where
  * it has the same number of rows; 1: it is whole. */
 int64_t ir_var_parts(const IrModule *m, const IrVar *v);
+/* The rows of home that fn, an update of a part of it, reads and writes. */
+int64_t ir_update_rows(const IrFunc *fn, const IrVar *home);
 /* What fn reads and writes of v: all, or its part. */
 IrType ir_var_type_in(const IrFunc *fn, const IrVar *v);
 IrParam *ir_param_find(const IrModule *m, const char *name);
@@ -430,8 +433,8 @@ void ir_note_calls(Diag *d, const IrCall *calls, Loc shown);
 /* loc, or where the program's own line calls the library that loc is in: a
  * message leads with the line that its reader may change. */
 Loc ir_own_loc(const Diag *d, Loc loc, const IrCall *calls);
-/* A note that a message, which is shown at own, is about loc in the library, and
- * which layer is called there. */
+/* A note that a message, which is shown at own, is about loc in the library,
+ * and which layer is called there. */
 void ir_note_library(Diag *d, Loc loc, const IrCall *calls, Loc own);
 /* An error at the own line of loc, with these notes; repair may be NULL. */
 void ir_report(Diag *d, Loc loc, const IrCall *calls, const char *repair,

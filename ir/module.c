@@ -7,6 +7,7 @@
  */
 
 #include "ir/ir.h"
+#include "ir/type_bounds.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -514,6 +515,17 @@ ir_var_parts(const IrModule *m, const IrVar *v)
     return is_cut ? home->parts : 1;
 }
 
+int64_t
+ir_update_rows(const IrFunc *fn, const IrVar *home)
+{
+    int64_t rows = ir_var_part_rows(home, 0);
+    if (!fn->rows_only || fn->row_ids >= fn->body->args.len)
+        return rows;
+    const IrType *ids = &fn->body->args.data[fn->row_ids]->type;
+    int64_t most = ids->rank ? ir_dim_full(fn->module, ids->dims[0]).c : rows;
+    return most < rows ? most : rows;
+}
+
 IrType
 ir_var_type_in(const IrFunc *fn, const IrVar *v)
 {
@@ -522,7 +534,7 @@ ir_var_type_in(const IrFunc *fn, const IrVar *v)
         return t;
     const IrVar *home = ir_var_home(fn->module, v);
     if (home == ir_var_home(fn->module, ir_var_find(fn->module, fn->part_of)))
-        t.dims[0] = ir_dim_const(ir_var_part_rows(home, 0));
+        t.dims[0] = ir_dim_const(ir_update_rows(fn, home));
     return t;
 }
 

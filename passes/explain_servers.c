@@ -1,10 +1,12 @@
 /*
- * explain_servers.c - what servers execute, and what workers push to them
+ * explain_servers.c - what servers execute, what workers push to them and pull
  */
 #include <string.h>
+#include "ir/analysis/lookups.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "passes/explain.h"
+#include "passes/support/pass.h"
 
 typedef struct Pushes {
     Str *out;
@@ -107,6 +109,81 @@ explain_worker(Pushes *p, IrFunc *fn)
     ir_walk(fn->body, explain_push, p);
 }
 
+/* ---- pulls --------------------------------------------------------------- */
+
+/* Why all of v is pulled, where rows of it are looked up. */
+static void
+explain_whole(Pushes *p, const IrVar *v, const IrLookups *l)
+{
+    if (!v->type.rank)
+        return;
+    if (!l->whole) {
+        str_addf(p->out, "; %lld rows that are looked up would be no fewer",
+                 (long long)l->most);
+        return;
+    }
+    Loc loc = pass_loc(l->whole);
+    str_addf(p->out, "; \"%s\" at %s:%u:%u ", ir_op_info[l->whole->kind].name,
+             diag_source_name(p->m->diag, loc.file), loc.line, loc.col);
+    str_add(p->out, l->whole->kind == OP_take
+                        ? "names rows that no parameter has"
+                        : "needs more than rows");
+}
+
+static void
+explain_pull(Pushes *p, const IrFunc *fn, const IrVar *v)
+{
+    int64_t bytes = 0;
+    IrLookups l = ir_lookups_find(p->arena, fn, v);
+    if (!l.reads || !ir_type_bytes(p->m, &v->type, &bytes))
+        return;
+    if (!p->found)
+        str_addf(p->out, "  %s pulls, before it begins\n",
+                 fn->worker_of ? fn->worker_of : fn->name);
+    p->found = true;
+    str_addf(p->out, "    %-12s ", v->name);
+    if (ir_is_looked_up(&l)) {
+        str_addf(p->out,
+                 "%lld*R bytes, and %d*R of their numbers: the R rows "
+                 "that are looked up, at most %lld\n",
+                 (long long)ir_var_row_bytes(p->m, v), IR_ROW_NUMBER_BYTES,
+                 (long long)l.most);
+        return;
+    }
+    str_addf(p->out, "%lld bytes, of parts that have changed",
+             (long long)bytes);
+    explain_whole(p, v, &l);
+    str_addc(p->out, '\n');
+}
+
+typedef struct Launched {
+    Pushes *p;
+    const IrFunc *fn;
+    bool is_launched;
+} Launched;
+
+static void
+note_launch(IrOp *op, void *data)
+{
+    Launched *l = data;
+    if (op->kind != OP_launch)
+        return;
+    const char *worker = ir_text(op, A_worker);
+    const char *name = worker ? worker : ir_text(op, A_program);
+    l->is_launched |= !strcmp(name, l->fn->name);
+}
+
+/* What a worker executes: the variant that pushes, if there is one. */
+static void
+explain_pulls(Pushes *p, const IrFunc *fn)
+{
+    Launched l = {p, fn, false};
+    ir_walk(ir_main(p->m)->body, note_launch, &l);
+    p->found = false;
+    for (int i = 0; l.is_launched && i < p->m->vars.len; i++)
+        explain_pull(p, fn, p->m->vars.data[i]);
+}
+
 void
 pass_explain_servers(Str *out, const IrModule *m)
 {
@@ -121,5 +198,9 @@ pass_explain_servers(Str *out, const IrModule *m)
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->worker_of)
             explain_worker(&p, fn);
+    str_add(out, "\nwhat workers pull from servers\n");
+    for (IrFunc *fn = m->first; fn && ir_main(m); fn = fn->next)
+        if (fn->kind == FUNC_PROGRAM)
+            explain_pulls(&p, fn);
     arena_release(p.arena);
 }

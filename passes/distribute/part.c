@@ -12,7 +12,7 @@
  *   entries    entry i on those that name the same row as entry i
  *   positions  the same, numbers of such entries
  *   places     a table of positions, where it was set
- *   check      on several rows, but it is only asserted
+ *   check      on several entries, but it is only asserted
  *
  * All servers together then compute what one with all rows would, to the bit:
  * entries that name a row go to its server, in their order.  Where a kind is
@@ -21,6 +21,9 @@
  *
  *   @update.1(%ids: i64[N], %g: f32[N, 16])      @update.1(...) part @w rows 0
  *     %w: f32[400, 16] = read {var=@w}      ->     %w: f32[100, 16] = read
+ *
+ * An update that needs only rows which entries name has a table of as many rows
+ * as there may be entries: the server puts the rows there and takes them back.
  */
 #include "passes/distribute/part.h"
 
@@ -48,7 +51,7 @@ typedef struct Parting {
     Kind *kinds;         /* of each value, by id */
     const IrOp *refuses; /* the first that needs more than its row; or NULL */
     bool fails;
-    bool changes_all; /* rows that nobody has named, too */
+    bool needs_all; /* rows that nobody has named, too */
 } Parting;
 
 /* ---- kinds --------------------------------------------------------------- */
@@ -169,7 +172,8 @@ reduce_rows(Parting *p, const IrOp *op)
     bool joins_rows = n > 0 && axes[0] == 0;
     if (k == KIND_WHOLE)
         set_whole(p, op);
-    else if (joins_rows && op->results[0]->type.rank == 0)
+    else if (joins_rows && op->results[0]->type.rank == 0 && k != KIND_TABLE &&
+             k != KIND_PLACES)
         set_kind(p, op, KIND_CHECK);
     else if (is_rowwise(k) && !joins_rows)
         set_kind(p, op, k);
@@ -285,7 +289,7 @@ use_variable(Parting *p, const IrOp *op)
         (op->kind == OP_write && kind_of(p, op->operands[0]) != KIND_TABLE))
         refuse(p, op);
     if (op->kind == OP_write)
-        p->changes_all |= !is_scattered(p, op);
+        p->needs_all |= !is_scattered(p, op);
     set_kind(p, op, KIND_TABLE);
 }
 
@@ -389,6 +393,7 @@ find_parameters(Parting *p)
                           : has_entries(p, v)       ? KIND_ENTRIES
                           : begins_with(v, p->rows) ? KIND_TABLE
                                                     : KIND_WHOLE;
+        p->needs_all |= p->kinds[v->id] == KIND_TABLE;
     }
 }
 
@@ -459,14 +464,25 @@ cut_op(IrOp *op, void *data)
     ir_set_dims(op, A_dims, cut, n);
 }
 
+/* Those that the update will have: the entries are not in its types yet. */
+static int64_t
+part_rows(const Parting *p, Dim entries)
+{
+    int64_t rows = ir_var_part_rows(p->home, 0);
+    int64_t named = p->fn->rows_only ? ir_dim_full(p->m, entries).c : rows;
+    return named < rows ? named : rows;
+}
+
 static void
 cut_update(const Parting *p)
 {
-    Retype r = {p, ir_dim_const(ir_var_part_rows(p->home, 0)),
-                p->ids >= 0 ? part_entries(p) : ir_dim_const(0)};
+    Retype r = {.p = p};
+    if (p->ids >= 0)
+        r.entries = part_entries(p);
     p->fn->part_of = p->home->name;
     p->fn->row_ids = p->ids;
-    p->fn->rows_only = p->ids >= 0 && !p->changes_all;
+    p->fn->rows_only = p->ids >= 0 && !p->needs_all;
+    r.rows = ir_dim_const(part_rows(p, r.entries));
     for (int i = 0; i < p->fn->body->args.len; i++)
         cut_value(&r, p->fn->body->args.data[i]);
     ir_walk(p->fn->body, cut_op, &r);

@@ -40,9 +40,16 @@ typedef struct Pending {
     Push *pushes; /* to each server */
 } Pending;
 
+/* Rows of a part that are pulled, counted from its first. */
+typedef struct WantedRows {
+    const RtPart *part;
+    int64_t *rows, num;
+} WantedRows;
+
 typedef struct Server {
     void *socket;
     Request pull;
+    VEC(WantedRows) wanted; /* by it, in its order */
 } Server;
 
 struct RtPsClient {
@@ -103,37 +110,122 @@ set_part(RtPsClient *c, const RtPart *part, RtArchive *in)
         rt_copy_in(rt_ptr_add(run->locals[i].base, at), bytes, n);
 }
 
+/* Between the arena of a replica and a message; on the host no device need be
+ * asked. */
+static void
+set_row(RtDevicePtr to, const char *bytes, size_t n)
+{
+    char *host = rt_ptr_host(to);
+    if (host)
+        memcpy(host, bytes, n);
+    else
+        rt_copy_in(to, bytes, n);
+}
+
+static void
+set_rows(RtPsClient *c, const WantedRows *w, RtArchive *in)
+{
+    RtRun *run = c->run;
+    const IrVar *v = run->module->vars.data[w->part->var];
+    int step = ir_var_is_shared(v) ? run->replicas_each : 1;
+    size_t n = (size_t)(w->part->bytes / w->part->rows);
+    size_t at = (size_t)(v->place.offset + w->part->offset);
+    const char *bytes = rt_archive_place(in, (size_t)w->num * n);
+    for (int i = 0; bytes && i < run->num_local; i += step)
+        for (int64_t k = 0; k < w->num; k++)
+            set_row(
+                rt_ptr_add(run->locals[i].base, at + (size_t)w->rows[k] * n),
+                bytes + (size_t)k * n, n);
+}
+
 static void
 on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
 {
-    Request *q = &c->servers[server].pull;
-    if (q->number != number)
+    Server *s = &c->servers[server];
+    int num_rows = 0;
+    if (s->pull.number != number)
         return; /* it was sent twice */
     while (in->at < in->len && !in->wrong) {
         int64_t part, version;
         rt_archive_i64(in, &part, 0, c->placement->parts.len - 1);
-        rt_archive_i64(in, &version, 0, INT64_MAX);
-        if (!in->wrong && version != c->versions[part]) {
+        rt_archive_i64(in, &version, RT_PS_ROWS, INT64_MAX);
+        if (in->wrong)
+            return;
+        if (version == RT_PS_ROWS && num_rows == s->wanted.len)
+            return;
+        if (version == RT_PS_ROWS) {
+            set_rows(c, &s->wanted.data[num_rows++], in);
+        } else if (version != c->versions[part]) {
             set_part(c, &c->placement->parts.data[part], in);
             c->versions[part] = version;
         }
     }
     if (!in->wrong)
-        q->number = 0;
+        s->pull.number = 0;
 }
 
-/* The parts of var, to all servers that have some. */
-static void
-ask(RtPsClient *c, int var)
+/* What is pulled from a server, to which more may be added. */
+static RtArchive *
+pull_from(RtPsClient *c, int server)
+{
+    Server *s = &c->servers[server];
+    if (!s->pull.number) {
+        begin_request(c, &s->pull, RT_PS_PULL, 0);
+        s->wanted.len = 0;
+    }
+    return &s->pull.bytes;
+}
+
+void
+rt_ps_want(RtPsClient *c, const int *vars, int num)
 {
     const RtPlacement *p = c->placement;
-    for (int64_t i = p->first_part[var]; i < p->first_part[var + 1]; i++) {
-        Request *q = &c->servers[p->parts.data[i].server].pull;
-        if (!q->number)
-            begin_request(c, q, RT_PS_PULL, 0);
-        rt_archive_i64(&q->bytes, &i, 0, INT64_MAX);
-        rt_archive_i64(&q->bytes, &c->versions[i], 0, INT64_MAX);
+    for (int i = 0; i < num; i++) {
+        int end = p->first_part[vars[i] + 1];
+        for (int64_t k = p->first_part[vars[i]]; k < end; k++) {
+            RtArchive *to = pull_from(c, p->parts.data[k].server);
+            rt_archive_i64(to, &k, 0, INT64_MAX);
+            rt_archive_i64(to, &c->versions[k], 0, INT64_MAX);
+        }
     }
+}
+
+static void
+want_rows_of(RtPsClient *c, int64_t part, WantedRows *w)
+{
+    int64_t rows = RT_PS_ROWS;
+    RtArchive *to = pull_from(c, w->part->server);
+    VEC_PUSH(c->arena, c->servers[w->part->server].wanted, *w);
+    rt_archive_i64(to, &part, 0, INT64_MAX);
+    rt_archive_i64(to, &rows, RT_PS_ROWS, INT64_MAX);
+    rt_archive_i64(to, &w->num, 0, INT64_MAX);
+    rt_archive_bytes(to, w->rows, (size_t)w->num * sizeof *w->rows);
+}
+
+void
+rt_ps_want_rows(RtPsClient *c, Arena *a, int var, const RtRows *rows)
+{
+    const int *first = &c->placement->first_part[var];
+    const RtPart *parts = &c->placement->parts.data[first[0]];
+    int num = first[1] - first[0];
+    WantedRows *w = NEW_ARRAY(a, WantedRows, (size_t)num);
+    int *of = NEW_ARRAY(a, int, (size_t)rows->num);
+    for (int64_t i = 0; i < rows->num; i++) {
+        of[i] = rt_part_with(parts, num, rows->rows[i]);
+        w[of[i]].num++;
+    }
+    for (int k = 0; k < num; k++) {
+        w[k].part = &parts[k];
+        w[k].rows = NEW_ARRAY(a, int64_t, (size_t)w[k].num);
+        w[k].num = 0;
+    }
+    for (int64_t i = 0; i < rows->num; i++) {
+        WantedRows *to = &w[of[i]];
+        to->rows[to->num++] = rows->rows[i] - to->part->first;
+    }
+    for (int k = 0; k < num; k++)
+        if (w[k].num)
+            want_rows_of(c, first[0] + k, &w[k]);
 }
 
 static bool
@@ -330,16 +422,18 @@ wait_for_answers(RtPsClient *c)
 }
 
 Status
-rt_ps_pull(RtPsClient *c, const int *vars, int num)
+rt_ps_pull(RtPsClient *c)
 {
-    for (int i = 0; i < num; i++)
-        ask(c, vars[i]);
+    Status st = OK;
     for (int i = 0; i < c->num_servers; i++)
         if (c->servers[i].pull.number)
             send_request(c, i, &c->servers[i].pull);
-    while (!has_values(c))
-        TRY(wait_for_answers(c));
-    return OK;
+    while (!st && !has_values(c))
+        st = wait_for_answers(c);
+    /* What still comes of one that was stopped has no place any more. */
+    for (int i = 0; st && i < c->num_servers; i++)
+        c->servers[i].pull.number = 0;
+    return st;
 }
 
 void

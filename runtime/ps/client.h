@@ -11,7 +11,7 @@
 #define TFD_RUNTIME_PS_CLIENT_H
 
 #include "runtime/exec/run_state.h"
-#include "runtime/ps/parts/placement.h"
+#include "runtime/ps/parts/rows.h"
 #include "runtime/ps/sockets.h"
 #include "runtime/ps/wire.h"
 
@@ -28,9 +28,13 @@ void rt_ps_client_close(RtPsClient *c); /* NULL: none */
 typedef Status (*RtPsWatch)(void *data);
 void rt_ps_watch(RtPsClient *c, RtPsWatch watch, void *data);
 
-/* Copies the current values of these variables, by number.  STATUS_STOPPED:
- * the run is. */
-Status rt_ps_pull(RtPsClient *c, const int *vars, int num) MUST_USE;
+/* The next pull is also of these variables, by number... */
+void rt_ps_want(RtPsClient *c, const int *vars, int num);
+/* ...or of these rows of one, each of which is copied to where it is in the
+ * variable; a is released after the pull. */
+void rt_ps_want_rows(RtPsClient *c, Arena *a, int var, const RtRows *rows);
+/* Copies the current values of what is wanted.  STATUS_STOPPED: the run is. */
+Status rt_ps_pull(RtPsClient *c) MUST_USE;
 
 /* The program has changed its own copies of them. */
 void rt_ps_forget(RtPsClient *c, const int *vars, int num);

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 #include "ir/analysis/batch.h"
+#include "ir/analysis/lookups.h"
 #include "runtime/ps/parts/batches.h"
 
 /* ---- what is known when a plan is loaded -------------------------------- */
@@ -76,6 +77,26 @@ note_use(IrOp *ir, void *data)
              ir->kind == OP_read ? &u->op->reads : &u->op->writes, var);
 }
 
+/* What is only looked up is not read as a whole. */
+static void
+find_lookups(RtClosures *c, RtClosureOp *op, const IrFunc *program)
+{
+    const IrModule *m = c->run->module;
+    RtVarList reads = op->reads;
+    op->reads = (RtVarList){0};
+    for (int i = 0; i < reads.len; i++) {
+        const IrVar *v = m->vars.data[reads.data[i]];
+        IrLookups found = ir_lookups_find(c->run->arena, program, v);
+        RtLookup l = {.var = reads.data[i]};
+        for (int k = 0; k < found.params.len; k++)
+            VEC_PUSH(c->run->arena, l.operands, found.params.data[k]);
+        if (ir_is_looked_up(&found))
+            VEC_PUSH(c->run->arena, op->lookups, l);
+        else
+            VEC_PUSH(c->run->arena, op->reads, l.var);
+    }
+}
+
 /* The program that a task executes: one that pushes, if there is one. */
 static const IrFunc *
 program_of(const RtRun *run, const IrOp *launch)
@@ -99,6 +120,7 @@ init_launch(RtClosures *c, RtClosureOp *op, const RtHostOp *h)
     op->is_set = NEW_ARRAY(run->arena, bool, (size_t)h->op->num_results);
     Uses uses = {run, op};
     ir_walk(program_of(run, h->op)->body, note_use, &uses);
+    find_lookups(c, op, program_of(run, h->op));
     VEC_PUSH(run->arena, c->list, op);
 }
 

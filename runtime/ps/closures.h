@@ -11,6 +11,7 @@
 #define TFD_RUNTIME_PS_CLOSURES_H
 
 #include "runtime/exec/run_state.h"
+#include "runtime/ps/parts/rows.h"
 #include "runtime/ps/queue.h"
 
 /* How an operand of a launch comes to the worker. */
@@ -29,7 +30,10 @@ typedef struct RtClosureOp {
     bool is_scheduled;
     RtArgument *arguments;       /* for each operand */
     VEC(const RtHostOp *) feeds; /* iter_next of per-worker iterators */
-    RtVarList reads, writes;     /* variables of the program that is executed */
+    /* Variables that the program which is executed reads, all of them or rows
+     * that its operands name, and writes. */
+    RtVarList reads, writes;
+    VEC(RtLookup) lookups;
     /* The coordinator's: what the closure that was scheduled last will give,
      * and which of it main's rows have.  NULL: nothing. */
     RtFuture *future;

@@ -163,7 +163,8 @@ rt_ps_finish(RtRun *run)
     for (int i = 0; i < num; i++)
         all[i] = i;
     TRY(rt_dispatcher_join(ps->dispatcher));
-    return rt_ps_pull(ps->client, all, num);
+    rt_ps_want(ps->client, all, num);
+    return rt_ps_pull(ps->client);
 }
 
 static void
@@ -319,7 +320,8 @@ rt_ps_pull_variable(RtInvocation *inv, const RtHostOp *h, const IrVar *var)
 {
     RtRun *run = inv->executor->run;
     int number = ir_var_number(run->module, var);
-    Status st = rt_ps_pull(run->ps->client, &number, 1);
+    rt_ps_want(run->ps->client, &number, 1);
+    Status st = rt_ps_pull(run->ps->client);
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 

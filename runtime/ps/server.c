@@ -15,6 +15,7 @@
 #include "runtime/hal/wait.h"
 #include "runtime/ps/applied.h"
 #include "runtime/ps/parts/batches.h"
+#include "runtime/ps/parts/rows.h"
 
 enum { TURN_MS = 50 };
 
@@ -25,6 +26,7 @@ typedef struct Apply {
     RtInvocation inv;
     RtDevicePtr *in;
     RtValue *values; /* its parameters */
+    RtRows rows;     /* that it is of, if it needs no others */
     RtProgramLaunch launch;
 } Apply;
 
@@ -33,9 +35,10 @@ typedef struct Server {
     Arena *arena;
     RtArchive out;
     Apply *applies;
-    int index;          /* of this server */
-    RtDevicePtr *slots; /* memories, each for a part of a variable */
-    int64_t *versions;  /* of each part, from 1 */
+    int index;            /* of this server */
+    RtDevicePtr *slots;   /* memories, each for a part of a variable */
+    RtDevicePtr together; /* another one, for rows from anywhere in a part */
+    int64_t *versions;    /* of each part, from 1 */
     RtAppliedSet applied;
     RtPsMeter meter;
     double busy, load_sent; /* seconds; when */
@@ -95,16 +98,26 @@ init_apply(Server *s, Apply *a, const RtUpdate *u)
 
 /* ---- updates ------------------------------------------------------------ */
 
+/* Arguments are read behind their lengths; ids of rows that are put together
+ * become numbers of these. */
 static void
-read_arguments(const RtRun *run, Apply *a, RtArchive *in)
+read_arguments(Server *s, Apply *a, const RtPart *part, RtArchive *in)
 {
+    const RtRun *run = s->with.run;
+    const IrFunc *fn = a->inv.fn->ir;
     for (int i = 0; i < a->inv.fn->num_in && !in->wrong; i++) {
-        size_t n = rt_value_bytes(&a->values[i], run->locals[0].dims);
-        size_t part = rt_archive_begin_part(in);
-        const char *bytes = rt_archive_place(in, n);
-        rt_archive_end_part(in, part);
-        if (bytes && !in->wrong)
-            rt_copy_in(a->in[i], bytes, n);
+        const RtValue *v = &a->values[i];
+        size_t n = rt_value_bytes(v, run->locals[0].dims);
+        size_t part_begin = rt_archive_begin_part(in);
+        char *bytes = rt_archive_place(in, n);
+        rt_archive_end_part(in, part_begin);
+        if (!bytes || in->wrong)
+            continue;
+        if (fn->rows_only && i == fn->row_ids)
+            a->rows = rt_rows_number(in->arena, bytes, v->dtype,
+                                     rt_value_count(v, run->locals[0].dims),
+                                     part->rows);
+        rt_copy_in(a->in[i], bytes, n);
     }
 }
 
@@ -154,18 +167,70 @@ note_failure(Server *s, const RtUpdate *u)
 }
 
 static void
+copy_row(const Server *s, RtDevicePtr to, RtDevicePtr from, size_t n)
+{
+    RtDevice *d = s->with.run->locals[0].device;
+    char *host = rt_ptr_host(to);
+    if (host)
+        memcpy(host, rt_ptr_host(from), n);
+    else
+        d->ops->copy(d->queues[QUEUE_COMPUTE], to, from, n);
+}
+
+/* The rows of var that an update needs, between a part and where they are put
+ * together. */
+static void
+copy_rows(const Server *s, const RtRows *rows, const RtPart *part, bool back)
+{
+    size_t at = (size_t)s->with.run->module->vars.data[part->var]->place.offset;
+    size_t n = (size_t)(part->bytes / part->rows);
+    RtDevicePtr of_part = rt_ptr_add(s->slots[part->slot], at);
+    RtDevicePtr of_rows = rt_ptr_add(s->together, at);
+    for (int64_t i = 0; i < rows->num; i++) {
+        RtDevicePtr one = rt_ptr_add(of_part, (size_t)rows->rows[i] * n);
+        RtDevicePtr other = rt_ptr_add(of_rows, (size_t)i * n);
+        if (back)
+            copy_row(s, one, other, n);
+        else
+            copy_row(s, other, one, n);
+    }
+}
+
+static const RtPart *
+part_of(const Server *s, int var, int64_t k)
+{
+    const RtPlacement *p = s->with.placement;
+    return &p->parts.data[p->first_part[var] + k];
+}
+
+static int32_t
+execute_on_rows(Server *s, Apply *a, const RtUpdate *u, int64_t k)
+{
+    for (int i = 0; i < u->uses.len; i++)
+        copy_rows(s, &a->rows, part_of(s, u->uses.data[i], k), false);
+    move_to(a, s->together);
+    int32_t end = execute(a);
+    for (int i = 0; i < u->writes.len && end == EXEC_OK; i++)
+        copy_rows(s, &a->rows, part_of(s, u->writes.data[i], k), true);
+    return end;
+}
+
+static void
 apply(Server *s, int64_t update, int64_t k, RtArchive *in)
 {
     RtRun *run = s->with.run;
     const RtPlacement *p = s->with.placement;
     const RtUpdate *u = &p->updates.data[update];
+    const RtPart *part = rt_update_part(p, u, k);
     Apply *a = &s->applies[update];
     rt_ps_batches(run, &run->locals[0], in);
-    read_arguments(run, a, in);
+    read_arguments(s, a, part, in);
     if (in->wrong || s->failure)
         return;
-    move_to(a, s->slots[rt_update_part(p, u, k)->slot]);
-    if (execute(a) != EXEC_OK)
+    move_to(a, s->slots[part->slot]);
+    int32_t end =
+        u->fn->ir->rows_only ? execute_on_rows(s, a, u, k) : execute(a);
+    if (end != EXEC_OK)
         note_failure(s, u);
     move_to(a, s->slots[0]);
     for (int i = 0; i < u->writes.len; i++)
@@ -236,7 +301,35 @@ add_value(Server *s, const RtPart *part)
     rt_copy_out(rt_archive_place(&s->out, n), at, n);
 }
 
-/* The parts that have changed, each behind its number and version. */
+static void
+get_row(char *to, RtDevicePtr from, size_t n)
+{
+    const char *host = rt_ptr_host(from);
+    if (host)
+        memcpy(to, host, n);
+    else
+        rt_copy_out(to, from, n);
+}
+
+/* Rows of a part, whose numbers are in *in. */
+static void
+add_rows(Server *s, const RtPart *part, RtArchive *in)
+{
+    const IrVar *v = s->with.run->module->vars.data[part->var];
+    size_t n = (size_t)(part->bytes / part->rows);
+    RtDevicePtr at = rt_ptr_add(s->slots[part->slot], (size_t)v->place.offset);
+    int64_t num, row;
+    rt_archive_count(in, &num, INT64_MAX, sizeof row);
+    for (int64_t i = 0; i < num && !in->wrong; i++) {
+        rt_archive_i64(in, &row, 0, part->rows - 1);
+        if (!in->wrong)
+            get_row(rt_archive_place(&s->out, n),
+                    rt_ptr_add(at, (size_t)row * n), n);
+    }
+}
+
+/* The parts that have changed, or rows of them, each behind its number and
+ * version. */
 static void
 on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
 {
@@ -245,14 +338,20 @@ on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
     while (in->at < in->len) {
         int64_t i, has;
         rt_archive_i64(in, &i, 0, p->parts.len - 1);
-        rt_archive_i64(in, &has, 0, INT64_MAX);
+        rt_archive_i64(in, &has, RT_PS_ROWS, INT64_MAX);
         if (in->wrong || p->parts.data[i].server != s->index)
             return;
+        bool are_rows = has == RT_PS_ROWS;
         rt_archive_i64(&s->out, &i, 0, INT64_MAX);
-        rt_archive_i64(&s->out, &s->versions[i], 0, INT64_MAX);
-        if (has != s->versions[i])
+        rt_archive_i64(&s->out, are_rows ? &has : &s->versions[i], RT_PS_ROWS,
+                       INT64_MAX);
+        if (are_rows)
+            add_rows(s, &p->parts.data[i], in);
+        else if (has != s->versions[i])
             add_value(s, &p->parts.data[i]);
     }
+    if (in->wrong)
+        return;
     rt_meter_pull(&s->meter, from, s->out.len);
     rt_ps_send_to(s->with.listener, from, &s->out);
 }
@@ -340,22 +439,28 @@ serve(Server *s)
     return OK;
 }
 
+static Status
+open_slot(const Server *s, RtDevicePtr *out)
+{
+    RtRun *run = s->with.run;
+    RtDevice *d = run->locals[0].device;
+    const RtMemory *memory;
+    TRY(d->ops->alloc(d, (size_t)run->arena_bytes, 0, false, &memory));
+    *out = (RtDevicePtr){memory, 0};
+    return OK;
+}
+
 /* The first slot is the arena; others are like it, and only what a part has is
  * ever touched. */
 static Status
 open_slots(Server *s)
 {
-    RtRun *run = s->with.run;
-    RtDevice *d = run->locals[0].device;
     int num = rt_server_slots(s->with.placement, s->index);
     s->slots = NEW_ARRAY(s->arena, RtDevicePtr, (size_t)num);
-    s->slots[0] = run->locals[0].base;
-    for (int i = 1; i < num; i++) {
-        const RtMemory *memory;
-        TRY(d->ops->alloc(d, (size_t)run->arena_bytes, 0, false, &memory));
-        s->slots[i] = (RtDevicePtr){memory, 0};
-    }
-    return OK;
+    s->slots[0] = s->with.run->locals[0].base;
+    for (int i = 1; i < num; i++)
+        TRY(open_slot(s, &s->slots[i]));
+    return open_slot(s, &s->together);
 }
 
 static void

@@ -20,6 +20,9 @@ typedef enum RtPsType {
     RT_PS_NUM_TYPES
 } RtPsType;
 
+/* In place of a version: rows are pulled, not all. */
+#define RT_PS_ROWS ((int64_t)-1)
+
 enum {
     RT_PS_MOST_TASKS = 4096, /* servers, and workers */
     RT_PS_WINDOW = 1 << 18,  /* closures between the oldest and the newest */

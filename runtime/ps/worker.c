@@ -115,11 +115,26 @@ new_end(Worker *w, int64_t id)
 
 /* ---- execution ---------------------------------------------------------- */
 
+static Status
+pull(RtPsClient *client, const RtInvocation *main, const RtClosureOp *op)
+{
+    Arena *scratch = arena_new(NULL, "a pull");
+    rt_ps_want(client, op->reads.data, op->reads.len);
+    for (int i = 0; i < op->lookups.len; i++) {
+        const RtLookup *l = &op->lookups.data[i];
+        RtRows rows = rt_rows_looked_up(scratch, main, op->h, l);
+        rt_ps_want_rows(client, scratch, l->var, &rows);
+    }
+    Status st = rt_ps_pull(client);
+    arena_release(scratch);
+    return st;
+}
+
 int32_t
 rt_ps_execute(RtPsClient *client, RtInvocation *main, const RtClosureOp *op,
               RtOpRun *launch, int64_t id, int64_t low)
 {
-    Status st = rt_ps_pull(client, op->reads.data, op->reads.len);
+    Status st = pull(client, main, op);
     if (st)
         return rt_fault_status(main, op->h, st);
     rt_ps_begin_push(client, id, low);

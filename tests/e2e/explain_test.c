@@ -513,6 +513,32 @@ pushes_have_bytes(void **state)
     assert_null(strstr(page, "that servers execute"));
 }
 
+/* A row of 3 f32 has 12 bytes.  Of the 8 rows of a batch "table" is pulled; of
+ * the others all is, for one of these reasons. */
+static void
+pulls_have_bytes(void **state)
+{
+    Arena *a = *state;
+    static const char *const says =
+        "  main.2 pulls, before it begins\n"
+        "    table        12*R bytes, and 8*R of their numbers: the R rows "
+        "that "
+        "are looked up, at most 8\n"
+        "    dense        56 bytes, of parts that have changed; \"take\" at "
+        "parts.tfd:22:11 names rows that no parameter has\n"
+        "    flat         36 bytes, of parts that have changed; 8 rows that "
+        "are "
+        "looked up would be no fewer\n"
+        "    scaled       24 bytes, of parts that have changed; \"sum\" at "
+        "parts.tfd:32:21 needs more than rows\n"
+        "    all.moments.t 8 bytes, of parts that have changed\n";
+    const char *page = run_ok(a, "tfdc %s/tests/cluster/ps/parts.tfd --explain",
+                              getenv("TFD_ROOT"))
+                           .out;
+    if (!strstr(page, says))
+        fail_msg("\"%s\" is not in\n%s", says, page);
+}
+
 int
 main(void)
 {
@@ -521,6 +547,7 @@ main(void)
         cmocka_unit_test(every_reason_is_explained),
         cmocka_unit_test(moves_have_bytes),
         cmocka_unit_test(pushes_have_bytes),
+        cmocka_unit_test(pulls_have_bytes),
         cmocka_unit_test(packs_name_every_source_line),
         cmocka_unit_test(sharing_is_accounted_for),
         cmocka_unit_test(runs_say_what_sharing_saved),

@@ -52,7 +52,7 @@ static const Mistake mistakes[] = {
      "server: an update of it needs more than a row at a time\n"
      "    2 | var w: f32[4] = 1.0 partition(fixed(2))\n"
      "      |     ^\n"
-     "program.tfd:3:39: note: here\n"
+     "program.tfd:3:43: note: here\n"
      "program.tfd:4:8: note: step is run from here\n",
      false},
     {"const TABLE = [2.0, 3.0, 5.0]\n"

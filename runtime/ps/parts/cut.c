@@ -37,27 +37,14 @@ add_id(RtArchive *out, size_t width, int64_t id)
         rt_archive_bytes(out, &id, sizeof id);
 }
 
-static int
-part_with(const RtPlacement *p, const RtUpdate *u, int64_t id)
-{
-    const RtPart *parts = &p->parts.data[u->first_part];
-    const RtPart *last = &parts[u->num_parts - 1];
-    if (id < 0 || id >= last->first + last->rows)
-        return 0;
-    /* The first ones have as many rows as part 0, the others one less. */
-    int64_t k = id / parts[0].rows;
-    while (id >= parts[k].first + parts[k].rows)
-        k++;
-    return (int)k;
-}
-
 static void
 find_parts(RtCut *c, Arena *a, const RtPlacement *p, int ids)
 {
     c->num_entries = (int64_t)(c->sizes[ids] / c->each[ids]);
     c->part_of = NEW_ARRAY(a, int, (size_t)c->num_entries);
     for (int64_t i = 0; i < c->num_entries; i++) {
-        c->part_of[i] = part_with(p, c->update, id_at(c, ids, i));
+        c->part_of[i] = rt_part_with(&p->parts.data[c->update->first_part],
+                                     c->update->num_parts, id_at(c, ids, i));
         c->counts[c->part_of[i]]++;
     }
 }

@@ -35,19 +35,32 @@ number_of(const IrModule *m, const char *name)
 
 /* ---- updates ------------------------------------------------------------ */
 
-typedef struct Writes {
+typedef struct Uses {
     const IrModule *m;
     RtRun *run;
     RtUpdate *update;
-} Writes;
+} Uses;
+
+static bool
+has_use(const RtUpdate *u, int var)
+{
+    for (int i = 0; i < u->uses.len; i++)
+        if (u->uses.data[i] == var)
+            return true;
+    return false;
+}
 
 static void
-note_write(IrOp *op, void *data)
+note_use(IrOp *op, void *data)
 {
-    Writes *w = data;
+    Uses *u = data;
+    if (op->kind != OP_read && op->kind != OP_write)
+        return;
+    int var = number_of(u->m, ir_text(op, A_var));
+    if (!has_use(u->update, var))
+        VEC_PUSH(u->run->arena, u->update->uses, var);
     if (op->kind == OP_write)
-        VEC_PUSH(w->run->arena, w->update->writes,
-                 number_of(w->m, ir_text(op, A_var)));
+        VEC_PUSH(u->run->arena, u->update->writes, var);
 }
 
 static int
@@ -71,8 +84,8 @@ note_update(Pushes *s, const RtFunction *fn)
     if (number >= 0)
         return number;
     RtUpdate update = {.fn = fn};
-    Writes writes = {s->run->module, s->run, &update};
-    ir_walk(fn->ir->body, note_write, &writes);
+    Uses uses = {s->run->module, s->run, &update};
+    ir_walk(fn->ir->body, note_use, &uses);
     VEC_PUSH(s->run->arena, s->p->updates, update);
     return s->p->updates.len - 1;
 }
@@ -164,10 +177,11 @@ add_parts(RtPlacement *p, RtRun *run, int var, int begin)
     int num = parts_of(run->module, var);
     if (!ir_type_bytes(run->module, &v->type, &bytes))
         UNREACHABLE("\"%s\" has no size", v->name);
-    int64_t each = num > 1 ? bytes / v->type.dims[0].c : bytes;
+    int64_t all = v->type.rank && v->type.dims[0].c ? v->type.dims[0].c : 1;
+    int64_t each = bytes / all;
     p->first_part[var] = p->parts.len;
     for (int k = 0; k < num; k++) {
-        int64_t rows = num > 1 ? ir_var_part_rows(home, k) : 1;
+        int64_t rows = num > 1 ? ir_var_part_rows(home, k) : all;
         RtPart part = {.var = var,
                        .k = k,
                        .server = (begin + k) % p->num_servers,
@@ -223,4 +237,16 @@ rt_server_slots(const RtPlacement *p, int server)
             num = part->slot + 1;
     }
     return num;
+}
+
+int
+rt_part_with(const RtPart *parts, int num, int64_t row)
+{
+    if (row < 0 || row >= parts[num - 1].first + parts[num - 1].rows)
+        return 0;
+    /* The first ones have as many rows as part 0, the others one less. */
+    int64_t k = row / parts[0].rows;
+    while (row >= parts[k].first + parts[k].rows)
+        k++;
+    return (int)k;
 }

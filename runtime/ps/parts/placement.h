@@ -20,14 +20,15 @@ typedef struct RtPart {
     int var;
     int k; /* among the parts of var */
     int server, slot;
-    int64_t first, rows;   /* of var; 0 and 1: it is whole */
+    int64_t first, rows;   /* of var; a scalar is one */
     int64_t offset, bytes; /* of them in the whole variable */
 } RtPart;
 
 /* A program that servers execute, for a part of what it is of. */
 typedef struct RtUpdate {
     const RtFunction *fn;
-    VEC(int) writes; /* the variables that it changes */
+    VEC(int) uses;   /* the variables that it reads or changes */
+    VEC(int) writes; /* those that it changes */
     int first_part;  /* of the first of them, among all */
     int num_parts;   /* 1: they are whole */
 } RtUpdate;
@@ -53,6 +54,10 @@ int64_t rt_server_bytes(const RtPlacement *p, int server);
 int rt_server_slots(const RtPlacement *p, int server);
 /* That of an operation push. */
 const RtPushOp *rt_push_of(const RtPlacement *p, const IrOp *op);
+
+/* Which of a variable's parts, from the first on, has a row; of none that the
+ * variable has: 0. */
+int rt_part_with(const RtPart *parts, int num, int64_t row);
 
 /* The part of an update's variables. */
 static inline const RtPart *

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 #include "ir/analysis/lookups.h"
+#include "ir/analysis/parts.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "passes/explain.h"
@@ -55,41 +56,74 @@ explain_update(Pushes *p, IrFunc *fn)
 
 /* ---- pushes ------------------------------------------------------------- */
 
-/* The bytes of values, "208 + 40*N". */
-static void
-add_formula(Pushes *p, IrValue *const *values, int n)
+/* Bytes of values, "208 + 40*N". */
+typedef struct Bytes {
+    int64_t fixed;
+    int64_t *each; /* of a symbol of the module */
+} Bytes;
+
+static Bytes
+new_bytes(const Pushes *p)
 {
-    int num_symbols = p->m->symbols.len;
-    int64_t fixed = 0;
-    int64_t *each = NEW_ARRAY(p->arena, int64_t, (size_t)num_symbols);
-    for (int i = 0; i < n; i++) {
-        Dim d = ir_dim_const(0);
-        int64_t bytes = (int64_t)dtype_info[values[i]->type.dtype].bytes;
-        if (ir_type_elements(&values[i]->type, &d) && !ir_dim_is_const(d))
-            each[d.sym] += d.k * bytes;
-        fixed += d.c * bytes;
-    }
+    size_t num_symbols = (size_t)p->m->symbols.len;
+    return (Bytes){.each = NEW_ARRAY(p->arena, int64_t, num_symbols)};
+}
+
+static void
+add_bytes(Bytes *sum, const IrType *t, int64_t times)
+{
+    Dim d = ir_dim_const(0);
+    int64_t bytes = (int64_t)dtype_info[t->dtype].bytes * times;
+    if (ir_type_elements(t, &d) && !ir_dim_is_const(d))
+        sum->each[d.sym] += d.k * bytes;
+    sum->fixed += d.c * bytes;
+}
+
+static void
+add_formula(Pushes *p, const Bytes *sum)
+{
     const char *between = "";
-    for (int i = 0; i < num_symbols; i++) {
-        if (!each[i])
+    for (int i = 0; i < p->m->symbols.len; i++) {
+        if (!sum->each[i])
             continue;
-        str_addf(p->out, "%s%lld*%s", between, (long long)each[i],
+        str_addf(p->out, "%s%lld*%s", between, (long long)sum->each[i],
                  p->m->symbols.data[i].name);
         between = " + ";
     }
-    if (fixed || !*between)
-        str_addf(p->out, "%s%lld", between, (long long)fixed);
+    if (sum->fixed || !*between)
+        str_addf(p->out, "%s%lld", between, (long long)sum->fixed);
 }
 
+/* Rows and their numbers go to one part each, the rest to all parts, or to
+ * those with rows. */
 static void
 explain_push(IrOp *op, void *data)
 {
     Pushes *p = data;
     if (op->kind != OP_push)
         return;
-    str_addf(p->out, "    %-12s ", ir_text(op, A_update));
-    add_formula(p, op->operands, op->num_operands);
-    str_add(p->out, " bytes\n");
+    const IrFunc *update = ir_func_find(p->m, ir_text(op, A_update));
+    int64_t parts = 1;
+    if (update->part_of && !update->rows_only)
+        parts = ir_var_parts(p->m, ir_var_find(p->m, update->part_of));
+    Bytes once = new_bytes(p), each = new_bytes(p);
+    for (int i = 0; i < op->num_operands; i++) {
+        IrCut cut = ir_push_cut(update, op, i);
+        if (cut == CUT_IDS || cut == CUT_ENTRIES)
+            add_bytes(&once, &op->operands[i]->type, 1);
+        else
+            add_bytes(update->rows_only ? &each : &once,
+                      &update->body->args.data[i]->type, parts);
+    }
+    str_addf(p->out, "    %-12s ", update->name);
+    add_formula(p, &once);
+    str_add(p->out, " bytes");
+    if (each.fixed) {
+        str_add(p->out, ", and ");
+        add_formula(p, &each);
+        str_add(p->out, " for each part with one of these rows");
+    }
+    str_addc(p->out, '\n');
 }
 
 static void

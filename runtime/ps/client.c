@@ -66,7 +66,8 @@ struct RtPsClient {
     int first, num_pending;
     bool is_pushing;
     int64_t low;
-    RtPsWatch watch; /* while it waits; NULL: nobody */
+    RtPsTraffic traffic; /* of the servers that were asked for it */
+    RtPsWatch watch;     /* while it waits; NULL: nobody */
     void *watcher;
 };
 
@@ -162,6 +163,20 @@ on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
     }
     if (!in->wrong)
         s->pull.number = 0;
+}
+
+static void
+on_counted(RtPsClient *c, int server, RtArchive *in, int64_t number)
+{
+    RtPsTraffic t;
+    Request *q = &c->servers[server].pull;
+    rt_ps_traffic(in, &t);
+    if (q->number != number || !rt_ps_is_good(in))
+        return;
+    q->number = 0;
+    for (int i = 0; i < RT_NUM_TRAFFICS; i++)
+        rt_ps_count_traffic(&c->traffic, (RtPsTrafficKind)i, (size_t)t.bytes[i],
+                            t.units[i]);
 }
 
 /* What is pulled from a server, to which more may be added. */
@@ -379,6 +394,8 @@ receive(RtPsClient *c, int server, zmq_msg_t *m)
     rt_ps_request(&in, &head);
     if (!in.wrong && type == RT_PS_VALUES)
         on_values(c, server, &in, head.number);
+    else if (!in.wrong && type == RT_PS_COUNTED)
+        on_counted(c, server, &in, head.number);
     else if (!in.wrong && type == RT_PS_ACK)
         on_ack(c, server, &in, head.number);
     arena_release(scratch);
@@ -434,6 +451,19 @@ rt_ps_pull(RtPsClient *c)
     for (int i = 0; st && i < c->num_servers; i++)
         c->servers[i].pull.number = 0;
     return st;
+}
+
+Status
+rt_ps_add_traffic(RtPsClient *c, RtPsTraffic *sum)
+{
+    c->traffic = (RtPsTraffic){{0}, {0}};
+    for (int i = 0; i < c->num_servers; i++)
+        begin_request(c, &c->servers[i].pull, RT_PS_COUNT, 0);
+    TRY(rt_ps_pull(c));
+    for (int i = 0; i < RT_NUM_TRAFFICS; i++)
+        rt_ps_count_traffic(sum, (RtPsTrafficKind)i,
+                            (size_t)c->traffic.bytes[i], c->traffic.units[i]);
+    return OK;
 }
 
 void

@@ -24,7 +24,8 @@ struct RtPs {
     RtPsWelcome servers;
     RtPlacement placement;
     RtClosures closures;
-    RtPsClient *client; /* the coordinator's or a worker's */
+    RtPsTraffic traffic; /* the coordinator's, for --stats */
+    RtPsClient *client;  /* the coordinator's or a worker's */
     RtArchive arguments;
 };
 
@@ -163,6 +164,8 @@ rt_ps_finish(RtRun *run)
     for (int i = 0; i < num; i++)
         all[i] = i;
     TRY(rt_dispatcher_join(ps->dispatcher));
+    if (run->options->stats)
+        TRY(rt_ps_add_traffic(ps->client, &ps->traffic));
     rt_ps_want(ps->client, all, num);
     return rt_ps_pull(ps->client);
 }
@@ -185,6 +188,21 @@ print_server(const RtPs *ps, int server, FILE *to)
     fprintf(to, " (%lld bytes)\n", (long long)rt_server_bytes(p, server));
 }
 
+static void
+print_traffic(const RtPsTraffic *t, FILE *to)
+{
+    static const struct {
+        const char *units, *doc;
+    } kinds[] = {
+#define TRAFFIC(name, units, doc) {units, doc},
+#include "runtime/ps/parts/traffic.def"
+#undef TRAFFIC
+    };
+    for (int i = 0; i < RT_NUM_TRAFFICS; i++)
+        fprintf(to, "  %lld bytes %s: %lld %s\n", (long long)t->bytes[i],
+                kinds[i].doc, (long long)t->units[i], kinds[i].units);
+}
+
 void
 rt_ps_print(RtRun *run, FILE *to)
 {
@@ -193,6 +211,7 @@ rt_ps_print(RtRun *run, FILE *to)
     rt_dispatcher_print(run->ps->dispatcher, to);
     for (int i = 0; i < run->ps->placement.num_servers; i++)
         print_server(run->ps, i, to);
+    print_traffic(&run->ps->traffic, to);
 }
 
 void

@@ -41,6 +41,7 @@ typedef struct Server {
     int64_t *versions;    /* of each part, from 1 */
     RtAppliedSet applied;
     RtPsMeter meter;
+    RtPsTraffic traffic;
     double busy, load_sent; /* seconds; when */
     const char *failure;    /* of an update; NULL: none */
     bool has_ended;
@@ -98,6 +99,21 @@ init_apply(Server *s, Apply *a, const RtUpdate *u)
 
 /* ---- updates ------------------------------------------------------------ */
 
+static void
+count_argument(Server *s, const Apply *a, int i, size_t n)
+{
+    const IrFunc *fn = a->inv.fn->ir;
+    bool has_rows = fn->part_of && fn->row_ids >= 0;
+    int64_t entries =
+        i == fn->row_ids
+            ? rt_value_count(&a->values[i], s->with.run->locals[0].dims)
+            : 0;
+    if (has_rows)
+        rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pushed_rows, n, entries);
+    else
+        rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pushed_parts, n, i == 0);
+}
+
 /* Arguments are read behind their lengths; ids of rows that are put together
  * become numbers of these. */
 static void
@@ -118,6 +134,7 @@ read_arguments(Server *s, Apply *a, const RtPart *part, RtArchive *in)
                                      rt_value_count(v, run->locals[0].dims),
                                      part->rows);
         rt_copy_in(a->in[i], bytes, n);
+        count_argument(s, a, i, n);
     }
 }
 
@@ -299,6 +316,7 @@ add_value(Server *s, const RtPart *part)
     size_t n = (size_t)part->bytes;
     RtDevicePtr at = rt_ptr_add(s->slots[part->slot], (size_t)v->place.offset);
     rt_copy_out(rt_archive_place(&s->out, n), at, n);
+    rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pulled_parts, n, 1);
 }
 
 static void
@@ -326,6 +344,8 @@ add_rows(Server *s, const RtPart *part, RtArchive *in)
             get_row(rt_archive_place(&s->out, n),
                     rt_ptr_add(at, (size_t)row * n), n);
     }
+    rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pulled_rows,
+                        (size_t)num * (n + sizeof row), num);
 }
 
 /* The parts that have changed, or rows of them, each behind its number and
@@ -357,6 +377,14 @@ on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
 }
 
 static void
+on_count(Server *s, const RtPsRoute *from, RtPsRequest head)
+{
+    begin_answer(s, RT_PS_COUNTED, head);
+    rt_ps_traffic(&s->out, &s->traffic);
+    rt_ps_send_to(s->with.listener, from, &s->out);
+}
+
+static void
 take_request(Server *s, const RtPsRoute *from, zmq_msg_t *m)
 {
     RtArchive in;
@@ -368,6 +396,8 @@ take_request(Server *s, const RtPsRoute *from, zmq_msg_t *m)
     rt_ps_request(&in, &head);
     if (!in.wrong && type == RT_PS_PULL)
         on_pull(s, &in, from, head);
+    else if (!in.wrong && type == RT_PS_COUNT)
+        on_count(s, from, head);
     else if (!in.wrong && type == RT_PS_PUSH)
         on_push(s, &in, from, head);
     arena_release(scratch);

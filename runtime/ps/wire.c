@@ -103,6 +103,15 @@ rt_ps_request(RtArchive *ar, RtPsRequest *r)
 }
 
 void
+rt_ps_traffic(RtArchive *ar, RtPsTraffic *t)
+{
+    for (int i = 0; i < RT_NUM_TRAFFICS; i++) {
+        rt_archive_i64(ar, &t->bytes[i], 0, INT64_MAX);
+        rt_archive_i64(ar, &t->units[i], 0, INT64_MAX);
+    }
+}
+
+void
 rt_ps_server_load(RtArchive *ar, RtPsLoad *l)
 {
     rt_archive_u32(ar, &l->index);

@@ -94,14 +94,37 @@ typedef struct RtPsDone {
 
 void rt_ps_done(RtArchive *ar, RtPsDone *d);
 
-/* PULL, VALUES, PUSH and ACK begin with it; answers have the request's.  After
- * PUSH's: low, a count, and for each update its number and its arguments. */
+/* PULL, VALUES, PUSH, ACK, COUNT and COUNTED begin with it; answers have the
+ * request's.  After PUSH's: low, a count, and for each update its number and
+ * its arguments. */
 typedef struct RtPsRequest {
     int64_t number; /* of the client, ascending */
     int64_t id;     /* PUSH, ACK: of the closure */
 } RtPsRequest;
 
 void rt_ps_request(RtArchive *ar, RtPsRequest *r);
+
+typedef enum RtPsTrafficKind {
+#define TRAFFIC(name, units, doc) RT_TRAFFIC_##name,
+#include "runtime/ps/parts/traffic.def"
+#undef TRAFFIC
+    RT_NUM_TRAFFICS
+} RtPsTrafficKind;
+
+/* After COUNTED's head: of a server, since it began. */
+typedef struct RtPsTraffic {
+    int64_t bytes[RT_NUM_TRAFFICS], units[RT_NUM_TRAFFICS];
+} RtPsTraffic;
+
+void rt_ps_traffic(RtArchive *ar, RtPsTraffic *t);
+
+static inline void
+rt_ps_count_traffic(RtPsTraffic *t, RtPsTrafficKind kind, size_t bytes,
+                    int64_t units)
+{
+    t->bytes[kind] += (int64_t)bytes;
+    t->units[kind] += units;
+}
 
 /* Of a server, since it began. */
 typedef struct RtPsLoad {

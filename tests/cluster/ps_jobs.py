@@ -194,6 +194,67 @@ def placement():
           sum(int(s[5]) for s in servers) == 95376, out + err)
 
 
+# ---- bytes ----------------------------------------------------------------
+
+KINDS = ["pulled_parts", "pulled_rows", "pushed_rows", "pushed_parts"]
+
+
+def traffic(rows, steps):
+    """By kind, what a run says that has travelled."""
+    made = plan(os.path.join(PROGRAMS, "rows.tfd"), "-D", f"ROWS={rows}")
+    code, out, err = run(made, "-n", "workers=1,ps=2", "--stats", "--set",
+                         f"steps={steps}")
+    found = re.findall(r"^  (\d+) bytes pu\w+, of .*: (\d+) \w+$", err, re.M)
+    check(f"{rows} rows, {steps} steps: all are counted",
+          code == 0 and len(found) == len(KINDS), out + err)
+    return [(int(a), int(b)) for a, b in found]
+
+
+def explained(rows, symbols):
+    """By kind, the bytes of a step as --explain has them."""
+    source = os.path.join(PROGRAMS, "rows.tfd")
+    page = subprocess.run([TFDC, source, "-D", f"ROWS={rows}", "--explain"],
+                          check=True, text=True, capture_output=True).stdout
+    pushes = page.split("  main.2 pushes, each time it comes there\n")[1]
+    pulls = page.split("  main.2 pulls, before it begins\n")[1]
+    sums = dict.fromkeys(KINDS, 0)
+    for line in re.match(r"(    .*\n)*", pushes)[0].splitlines():
+        name, formula = re.match(r"    (\S+) +(.*) bytes", line).groups()
+        of_rows = re.search(rf"^func @{name}\(.* rows \d", placed(source, rows),
+                            re.M)
+        sums["pushed_rows" if of_rows else "pushed_parts"] += eval(formula,
+                                                                   symbols)
+    for line in re.match(r"(    .*\n)*", pulls)[0].splitlines():
+        numbers = re.match(r"    \S+ +(\S+) bytes, and (\S+) of their", line)
+        whole = re.match(r"    \S+ +(\d+) bytes, of parts", line)
+        if whole:
+            sums["pulled_parts"] += int(whole[1])
+        else:
+            sums["pulled_rows"] += sum(eval(n, symbols)
+                                       for n in numbers.groups())
+    return [sums[kind] for kind in KINDS]
+
+
+def placed(source, rows):
+    return subprocess.run([TFDC, source, "-D", f"ROWS={rows}", "--to",
+                           "placed", "-o", "-"], check=True, text=True,
+                          capture_output=True).stdout
+
+
+def bytes_of_a_step():
+    """What travels is what tfdc explains, however large the table is."""
+    symbols = {name: 16 for name in ["R", "n", "N", "N1", "N2"]}
+    for rows in [1000, 5000]:
+        few, many = traffic(rows, 20), traffic(rows, 50)
+        each = [(b[0] - a[0]) / 30 for a, b in zip(few, many)]
+        says = explained(rows, symbols)
+        check(f"the bytes of a step are those of --explain, {rows} rows",
+              each == says and min(says) > 0, f"{each} {says}")
+        check("... of 16 rows, 2 times 16 entries",
+              many[1][1] - few[1][1] == 30 * 16 and
+              many[2][1] - few[2][1] == 30 * 32, f"{few} {many}")
+
+
 # ---- exactly once ---------------------------------------------------------
 
 COUNTS = "hits {0}\ncounts [{1}]\nblock {0}.0 {0}.0\nnamed [{2}]\n"
@@ -475,6 +536,7 @@ with tempfile.TemporaryDirectory() as folder:
     failures()
     inputs()
     placement()
+    bytes_of_a_step()
     exactly_once()
     a_lost_server()
     interrupts()

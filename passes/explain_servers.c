@@ -109,7 +109,7 @@ explain_push(IrOp *op, void *data)
     Bytes once = new_bytes(p), each = new_bytes(p);
     for (int i = 0; i < op->num_operands; i++) {
         IrCut cut = ir_push_cut(update, op, i);
-        if (cut == CUT_IDS || cut == CUT_ENTRIES)
+        if (cut == CUT_IDS || cut == CUT_ENTRIES || ir_update_is_set(update))
             add_bytes(&once, &op->operands[i]->type, 1);
         else
             add_bytes(update->rows_only ? &each : &once,

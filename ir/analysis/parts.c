@@ -38,3 +38,13 @@ ir_push_cut(const IrFunc *update, const IrOp *push, int i)
                   ir_dim_equal(first_dim(t), part);
     return is_cut ? CUT_ROWS : CUT_NOTHING;
 }
+
+bool
+ir_update_is_set(const IrFunc *update)
+{
+    const IrBlock *b = update->body;
+    const IrOp *op = b->first;
+    return b->args.len == 1 && op->kind == OP_write && op->next == b->last &&
+           op->operands[0] == b->args.data[0] &&
+           ir_enum(op, A_mode) == UPDATE_set;
+}

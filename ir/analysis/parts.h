@@ -21,4 +21,8 @@ typedef enum IrCut {
  * takes, as verified. */
 IrCut ir_push_cut(const IrFunc *update, const IrOp *push, int i);
 
+/* Whether an update does nothing but give a variable the value that is pushed:
+ * any rows of it can be set alone. */
+bool ir_update_is_set(const IrFunc *update);
+
 #endif

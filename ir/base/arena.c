@@ -113,10 +113,14 @@ leave_parent(Arena *a)
 }
 
 /* Readers of released memory must fail visibly.  The barrier keeps the compiler
- * from removing writes before free. */
+ * from removing writes before free.  What the C library unmaps at once has no
+ * readers, and pages that nobody touched stay so. */
 static void
 poison(Chunk *c)
 {
+    enum { UNMAPPED = 64 << 20 };
+    if (c->size >= UNMAPPED)
+        return;
     memset(c + 1, 0xdd, c->size);
     __asm__ volatile("" : : "r"(c) : "memory");
 }

@@ -17,7 +17,11 @@
 
 static const double again = 1; /* seconds until a request is sent again */
 
-enum { MOST_PENDING = 32, WAIT_MS = 50 };
+enum {
+    MOST_PENDING = 32,
+    WAIT_MS = 50,
+    MUCH = 1 << 20 /* bytes of a message that can be several */
+};
 
 /* A request that is not answered. */
 typedef struct Request {
@@ -67,7 +71,9 @@ struct RtPsClient {
     bool is_pushing;
     int64_t low;
     RtPsTraffic traffic; /* of the servers that were asked for it */
-    RtPsWatch watch;     /* while it waits; NULL: nobody */
+    RtPsNextId next_id;  /* NULL: a closure has one */
+    void *ids;
+    RtPsWatch watch; /* while it waits; NULL: nobody */
     void *watcher;
 };
 
@@ -191,18 +197,21 @@ pull_from(RtPsClient *c, int server)
     return &s->pull.bytes;
 }
 
+static void
+want_part(RtPsClient *c, int64_t part)
+{
+    RtArchive *to = pull_from(c, c->placement->parts.data[part].server);
+    rt_archive_i64(to, &part, 0, INT64_MAX);
+    rt_archive_i64(to, &c->versions[part], 0, INT64_MAX);
+}
+
 void
 rt_ps_want(RtPsClient *c, const int *vars, int num)
 {
-    const RtPlacement *p = c->placement;
-    for (int i = 0; i < num; i++) {
-        int end = p->first_part[vars[i] + 1];
-        for (int64_t k = p->first_part[vars[i]]; k < end; k++) {
-            RtArchive *to = pull_from(c, p->parts.data[k].server);
-            rt_archive_i64(to, &k, 0, INT64_MAX);
-            rt_archive_i64(to, &c->versions[k], 0, INT64_MAX);
-        }
-    }
+    const int *first = c->placement->first_part;
+    for (int i = 0; i < num; i++)
+        for (int k = first[vars[i]]; k < first[vars[i] + 1]; k++)
+            want_part(c, k);
 }
 
 static void
@@ -285,19 +294,62 @@ begin_push_to(RtPsClient *c, Pending *p, int server)
     p->open++;
 }
 
-/* What the update needs for a part.  Each replica has the same. */
-static void
-push_to_part(RtPsClient *c, RtCut *cut, int64_t k)
+static RtArchive *
+push_to(RtPsClient *c, const RtCut *cut, const RtPart *part)
 {
     Pending *p = pending(c, c->num_pending - 1);
-    const RtPart *part = rt_update_part(c->placement, cut->update, k);
     Push *push = &p->pushes[part->server];
-    int64_t update = cut->push->update;
+    int64_t update = cut->push->update, k = part->k;
     if (!push->num++)
         begin_push_to(c, p, part->server);
     rt_archive_i64(&push->request.bytes, &update, 0, INT64_MAX);
     rt_archive_i64(&push->request.bytes, &k, 0, INT64_MAX);
-    rt_cut_write(cut, part, &push->request.bytes);
+    return &push->request.bytes;
+}
+
+/* Sends what there is, and goes on under another id. */
+static Status
+push_anew(RtPsClient *c)
+{
+    int64_t id = pending(c, c->num_pending - 1)->id, low = c->low;
+    rt_ps_end_push(c);
+    Status st = rt_ps_flush(c);
+    if (!st)
+        st = c->next_id(c->ids, &id, &low);
+    rt_ps_begin_push(c, id, low);
+    return st;
+}
+
+/* What a part gets of what is set, so much at a time that a message is no
+ * longer than a row or MUCH. */
+static Status
+set_part_of(RtPsClient *c, const RtCut *cut, const RtPart *part)
+{
+    int64_t each = part->bytes / part->rows;
+    int64_t most = c->next_id ? MUCH / (each ? each : 1) + 1 : part->rows;
+    for (int64_t first = 0; first < part->rows; first += most) {
+        int64_t left = part->rows - first;
+        Push *push = &pending(c, c->num_pending - 1)->pushes[part->server];
+        if (c->next_id && push->num && push->request.bytes.len > MUCH)
+            TRY(push_anew(c));
+        rt_cut_write_rows(cut, part, first, left < most ? left : most,
+                          push_to(c, cut, part));
+    }
+    return OK;
+}
+
+/* Each replica has the same. */
+static Status
+push_parts(RtPsClient *c, RtCut *cut)
+{
+    for (int k = 0; k < cut->update->num_parts; k++) {
+        const RtPart *part = rt_update_part(c->placement, cut->update, k);
+        if (cut->update->is_set)
+            TRY(set_part_of(c, cut, part));
+        else if (rt_cut_concerns(cut, k))
+            rt_cut_write(cut, part, push_to(c, cut, part));
+    }
+    return OK;
 }
 
 int32_t
@@ -309,11 +361,9 @@ rt_ps_push(RtInvocation *inv, const RtHostOp *h)
     assert(c->is_pushing);
     Arena *scratch = arena_new(NULL, "a push");
     RtCut cut = rt_cut_begin(scratch, inv, h, c->placement);
-    for (int k = 0; k < cut.update->num_parts; k++)
-        if (rt_cut_concerns(&cut, k))
-            push_to_part(c, &cut, k);
+    Status st = push_parts(c, &cut);
     arena_release(scratch);
-    return EXEC_OK;
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 
 void
@@ -453,6 +503,38 @@ rt_ps_pull(RtPsClient *c)
     return st;
 }
 
+/* A part of many bytes in rows, one message after another. */
+static Status
+pull_by_rows(RtPsClient *c, const RtPart *part)
+{
+    int64_t most = MUCH / (part->bytes / part->rows) + 1;
+    int64_t *rows = NEW_ARRAY(c->arena, int64_t, (size_t)most);
+    WantedRows w = {.part = part, .rows = rows};
+    for (int64_t first = 0; first < part->rows; first += w.num) {
+        int64_t left = part->rows - first;
+        w.num = left < most ? left : most;
+        for (int64_t i = 0; i < w.num; i++)
+            rows[i] = first + i;
+        want_rows_of(c, part - c->placement->parts.data, &w);
+        TRY(rt_ps_pull(c));
+    }
+    return OK;
+}
+
+Status
+rt_ps_pull_all(RtPsClient *c)
+{
+    const RtPlacement *p = c->placement;
+    for (int i = 0; i < p->parts.len; i++)
+        if (p->parts.data[i].bytes <= MUCH)
+            want_part(c, i);
+    TRY(rt_ps_pull(c));
+    for (int i = 0; i < p->parts.len; i++)
+        if (p->parts.data[i].bytes > MUCH)
+            TRY(pull_by_rows(c, &p->parts.data[i]));
+    return OK;
+}
+
 Status
 rt_ps_add_traffic(RtPsClient *c, RtPsTraffic *sum)
 {
@@ -523,6 +605,13 @@ rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
     for (int i = 0; i < c->num_servers; i++)
         TRY(rt_ps_connect(net, servers->addresses[i], &c->servers[i].socket));
     return OK;
+}
+
+void
+rt_ps_set_ids(RtPsClient *c, RtPsNextId next, void *data)
+{
+    c->next_id = next;
+    c->ids = data;
 }
 
 void

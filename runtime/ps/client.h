@@ -33,6 +33,9 @@ void rt_ps_want(RtPsClient *c, const int *vars, int num);
 /* ...or of these rows of one, each of which is copied to where it is in the
  * variable; a is released after the pull. */
 void rt_ps_want_rows(RtPsClient *c, Arena *a, int var, const RtRows *rows);
+/* Pulls all of all variables, a little at a time: no server has to have a
+ * second copy of what it has. */
+Status rt_ps_pull_all(RtPsClient *c) MUST_USE;
 /* Copies the current values of what is wanted.  STATUS_STOPPED: the run is. */
 Status rt_ps_pull(RtPsClient *c) MUST_USE;
 
@@ -42,6 +45,12 @@ Status rt_ps_add_traffic(RtPsClient *c, RtPsTraffic *sum) MUST_USE;
 
 /* The program has changed its own copies of them. */
 void rt_ps_forget(RtPsClient *c, const int *vars, int num);
+
+/* What a program sets is sent in several messages where it is much, each with
+ * an id of its own, if somebody gives them: main does, whose launches are no
+ * closures. */
+typedef Status (*RtPsNextId)(void *data, int64_t *id, int64_t *low);
+void rt_ps_set_ids(RtPsClient *c, RtPsNextId next, void *data);
 
 /* From here on the operations push of replica 0 are kept... */
 void rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t low);

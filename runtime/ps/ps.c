@@ -24,6 +24,7 @@ struct RtPs {
     RtPsWelcome servers;
     RtPlacement placement;
     RtClosures closures;
+    int64_t id;          /* of what main executes now; 0: nothing */
     RtPsTraffic traffic; /* the coordinator's, for --stats */
     RtPsClient *client;  /* the coordinator's or a worker's */
     RtArchive arguments;
@@ -159,15 +160,10 @@ rt_ps_finish(RtRun *run)
     if (!rt_ps_coordinates(run))
         return OK;
     RtPs *ps = run->ps;
-    int num = run->module->vars.len;
-    int *all = NEW_ARRAY(run->arena, int, (size_t)num);
-    for (int i = 0; i < num; i++)
-        all[i] = i;
     TRY(rt_dispatcher_join(ps->dispatcher));
     if (run->options->stats)
         TRY(rt_ps_add_traffic(ps->client, &ps->traffic));
-    rt_ps_want(ps->client, all, num);
-    return rt_ps_pull(ps->client);
+    return rt_ps_pull_all(ps->client);
 }
 
 static void
@@ -262,17 +258,32 @@ schedule(RtPs *ps, RtInvocation *inv, RtClosureOp *op)
                                   num > 0, &op->future);
 }
 
-/* What main executes itself. */
+/* What main executes itself has an id, or several. */
+static Status
+begin_id(void *data, int64_t *id, int64_t *low)
+{
+    RtPs *ps = data;
+    if (ps->id)
+        rt_dispatcher_end(ps->dispatcher, ps->id);
+    ps->id = 0;
+    TRY(rt_dispatcher_begin(ps->dispatcher, id, low));
+    ps->id = *id;
+    return OK;
+}
+
 static int32_t
 execute(RtPs *ps, RtInvocation *inv, const RtClosureOp *op, RtOpRun *here)
 {
     int64_t id, low;
-    Status st = rt_dispatcher_begin(ps->dispatcher, &id, &low);
+    Status st = begin_id(ps, &id, &low);
     if (st)
         return rt_fault_status(inv, op->h, st);
+    rt_ps_set_ids(ps->client, begin_id, ps);
     int32_t end = rt_ps_execute(ps->client, inv, op, here, id, low);
     st = end == EXEC_OK ? rt_ps_flush(ps->client) : OK;
-    rt_dispatcher_end(ps->dispatcher, id);
+    if (ps->id)
+        rt_dispatcher_end(ps->dispatcher, ps->id);
+    ps->id = 0;
     return st ? rt_fault_status(inv, op->h, st) : end;
 }
 

@@ -72,7 +72,8 @@ rt_update_bytes(const RtRun *run, const RtPlacement *p)
 {
     int64_t most = 0;
     for (int i = 0; i < p->updates.len; i++) {
-        int64_t bytes = bytes_of_update(run, &p->updates.data[i]);
+        const RtUpdate *u = &p->updates.data[i];
+        int64_t bytes = u->is_set ? 0 : bytes_of_update(run, u);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -254,6 +255,29 @@ apply(Server *s, int64_t update, int64_t k, RtArchive *in)
         s->versions[p->first_part[u->writes.data[i]] + k]++;
 }
 
+/* Rows of a variable get what is pushed, without a program. */
+static void
+set(Server *s, const RtUpdate *u, int64_t k, RtArchive *in)
+{
+    const RtPart *part = rt_update_part(s->with.placement, u, k);
+    const IrVar *v = s->with.run->module->vars.data[part->var];
+    size_t each = (size_t)(part->bytes / part->rows);
+    int64_t first, num;
+    rt_archive_i64(in, &first, 0, part->rows);
+    rt_archive_i64(in, &num, 0, part->rows - first);
+    size_t n = (size_t)num * each, part_begin = rt_archive_begin_part(in);
+    const char *bytes = rt_archive_place(in, n);
+    rt_archive_end_part(in, part_begin);
+    if (in->wrong || s->failure)
+        return;
+    RtDevicePtr at = rt_ptr_add(s->slots[part->slot],
+                                (size_t)v->place.offset + (size_t)first * each);
+    if (bytes && n)
+        rt_copy_in(at, bytes, n);
+    s->versions[u->first_part + k]++;
+    rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pushed_parts, n, first == 0);
+}
+
 /* One update of a part; false if the message is damaged, or that is not here.
  */
 static bool
@@ -268,7 +292,10 @@ apply_next(Server *s, RtArchive *in)
     rt_archive_i64(in, &k, 0, u->num_parts - 1);
     if (in->wrong || rt_update_part(p, u, k)->server != s->index)
         return false;
-    apply(s, update, k, in);
+    if (u->is_set)
+        set(s, u, k, in);
+    else
+        apply(s, update, k, in);
     return !in->wrong;
 }
 

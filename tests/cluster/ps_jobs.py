@@ -42,9 +42,9 @@ def run(*args):
     return done.returncode, done.stdout, done.stderr
 
 
-def start(*args):
+def start(*args, env=None):
     return subprocess.Popen([RUN, *args], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE)
+                            stderr=subprocess.PIPE, env=env)
 
 
 def tasks(parent, kind):
@@ -253,6 +253,31 @@ def bytes_of_a_step():
         check("... of 16 rows, 2 times 16 entries",
               many[1][1] - few[1][1] == 30 * 16 and
               many[2][1] - few[2][1] == 30 * 32, f"{few} {many}")
+
+
+def memory_of_a_server():
+    """Parts and slots of 3 million rows, 120 MB in all."""
+    made = plan(os.path.join(PROGRAMS, "rows.tfd"), "-D", "ROWS=3000000")
+    env = {k: v for k, v in os.environ.items() if k != "MALLOC_PERTURB_"}
+    p = start(made, "-n", "workers=1,ps=4", "--stats", env=env)
+    most = {}
+    while p.poll() is None:
+        for pid, name in tasks(p, "ps").items():
+            try:
+                with open(f"/proc/{pid}/status") as f:
+                    found = re.search(r"VmHWM:\s+(\d+)", f.read())
+            except OSError:
+                continue
+            if found:
+                most[name] = int(found[1]) * 1024
+        time.sleep(0.02)
+    out, err = p.communicate()
+    has = [int(n) for n in re.findall(r"  server \d .* \((\d+) bytes\)", err)]
+    check("a server has no more memory than its parts need",
+          p.returncode == 0 and len(most) == len(has) == 4 and
+          all(most[f"ps:{i}"] < 1.1 * n + (20 << 20)
+              for i, n in enumerate(has)),
+          f"{most} {has} {out} {err}")
 
 
 # ---- exactly once ---------------------------------------------------------
@@ -537,6 +562,7 @@ with tempfile.TemporaryDirectory() as folder:
     inputs()
     placement()
     bytes_of_a_step()
+    memory_of_a_server()
     exactly_once()
     a_lost_server()
     interrupts()

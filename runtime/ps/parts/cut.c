@@ -174,3 +174,16 @@ rt_cut_write(RtCut *c, const RtPart *part, RtArchive *out)
     for (int i = 0; i < c->h->op->num_operands; i++)
         add_argument(c, i, part, out);
 }
+
+void
+rt_cut_write_rows(const RtCut *c, const RtPart *part, int64_t first,
+                  int64_t num, RtArchive *out)
+{
+    size_t each = (size_t)(part->bytes / part->rows);
+    const char *rows = c->bytes[0] + (size_t)(part->first + first) * each;
+    rt_archive_i64(out, &first, 0, INT64_MAX);
+    rt_archive_i64(out, &num, 0, INT64_MAX);
+    size_t part_begin = rt_archive_begin_part(out);
+    rt_archive_bytes(out, (char *)rows, (size_t)num * each);
+    rt_archive_end_part(out, part_begin);
+}

@@ -26,6 +26,9 @@ RtCut rt_cut_begin(Arena *a, RtInvocation *inv, const RtHostOp *h,
                    const RtPlacement *p);
 /* Whether the update has something to do for part k. */
 bool rt_cut_concerns(const RtCut *c, int k);
+/* Some of the rows that an update sets in a part: which, and their bytes. */
+void rt_cut_write_rows(const RtCut *c, const RtPart *part, int64_t first,
+                       int64_t num, RtArchive *out);
 /* What it needs there: the sizes of batches and its arguments. */
 void rt_cut_write(RtCut *c, const RtPart *part, RtArchive *out);
 

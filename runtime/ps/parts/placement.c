@@ -83,7 +83,7 @@ note_update(Pushes *s, const RtFunction *fn)
     int number = update_number(s->p, fn);
     if (number >= 0)
         return number;
-    RtUpdate update = {.fn = fn};
+    RtUpdate update = {.fn = fn, .is_set = ir_update_is_set(fn->ir)};
     Uses uses = {s->run->module, s->run, &update};
     ir_walk(fn->ir->body, note_use, &uses);
     VEC_PUSH(s->run->arena, s->p->updates, update);

@@ -27,6 +27,7 @@ typedef struct RtPart {
 /* A program that servers execute, for a part of what it is of. */
 typedef struct RtUpdate {
     const RtFunction *fn;
+    bool is_set;     /* it only gives a variable what is pushed */
     VEC(int) uses;   /* the variables that it reads or changes */
     VEC(int) writes; /* those that it changes */
     int first_part;  /* of the first of them, among all */

@@ -7,12 +7,12 @@ so that what else the machine does hits all of them. Compilation and the time to
 are measured with caches that are empty (cold) and filled (warm).
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import re
 import select
-import shutil
 import statistics
 import subprocess
 import sys
@@ -48,13 +48,19 @@ class Setting:
     def __init__(self, args, case, threads, replicas, folder):
         self.args, self.case, self.threads, self.replicas = args, case, threads, replicas
         self.folder = pathlib.Path(folder)
+        # Settings of a case share their caches: cold starts take long, and depend little on threads.
+        self.cache_folder = self.folder.parent / f"cache-{replicas}"
+        is_first = not self.cache_folder.exists()
+        self.cache_folder.mkdir(exist_ok=True)
+        self.starts = (["cold"] if args.quick else ["cold", "warm"]) if is_first else ["warm"]
+        self.folder.mkdir()
         text = [(HERE / f"{name}.tfd").read_text()
                 for name in (case.model.file or case.name, "main")]
         (self.folder / "model.tfd").write_text("".join(text))
         models.write_data(case, folder)
 
     def cache(self, name):
-        return str(self.folder / "cache" / name)
+        return str(self.cache_folder / name)
 
     def environment(self):
         flags = [f"--xla_force_host_platform_device_count={self.replicas}"] * (self.replicas > 1)
@@ -119,7 +125,7 @@ class Tfd(Contestant):
         """Compiles twice, and gives the first losses."""
         self.version, _ = self.finish([self.tfdc, "--version"])
         self.version = self.version.strip()
-        for cache in ("cold", "warm"):
+        for cache in self.setting.starts:
             before = time.monotonic()
             self.compile()
             self.compile_seconds[cache] = time.monotonic() - before
@@ -179,14 +185,17 @@ class Peer(Contestant):
         return first
 
     def ask(self, lines, chunk):
-        self.process.stdin.write(f"{lines} {chunk}\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(f"{lines} {chunk}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the answer says how it ended
         answer = self.answer()
         self.memory = answer["memory"]
         return answer["losses"], answer["times"]
 
     def begin(self):
-        firsts = {cache: self.launch(cache) for cache in self.setting.args.caches}
+        firsts = {cache: self.launch(cache) for cache in self.setting.starts}
         losses, times = self.ask(LOSSES - 1, 1)
         self.step_seconds = min(times)
         for cache, first in firsts.items():
@@ -199,7 +208,8 @@ class Peer(Contestant):
 
     def end(self):
         if self.process:
-            self.process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
             self.process.stdout.close()
             try:
                 self.process.wait(timeout=30)
@@ -210,11 +220,11 @@ class Peer(Contestant):
 
 
 def peak_of(build):
-    """{cores: flops a second} that kernels measures now, of multiply-adds in registers."""
+    """Flops a second of one core, which kernels measures now: multiply-adds in registers, in thread time."""
     output = subprocess.check_output([f"{build}/tests/bench/kernels", "matmul nn 256", "--rounds", "3"],
                                      text=True)
-    numbers = re.findall(r"[\d.]+", output.splitlines()[-1].partition("256 256 256")[2])
-    return {1: float(numbers[1]) * 1e9, 2: float(numbers[5]) * 1e9}
+    _, peak = output.splitlines()[-1].partition("256 256 256")[2].split()[:2]
+    return float(peak) * 1e9
 
 
 def differs(ours, theirs, tolerance):
@@ -222,44 +232,58 @@ def differs(ours, theirs, tolerance):
                for a, b in zip(ours, theirs))
 
 
-def begin_peer(contestant, ours, errors):
-    """Whether it takes part: it has to work, and to have our losses."""
-    where = f"{contestant.setting.case.name}, {contestant.name}"
+def why_not(contestant, ours, errors):
+    """Begins; what keeps it from taking part: it has to work, and to have our losses."""
     try:
         theirs = contestant.begin()
     except PeerFailed as failure:
-        print(f"  {contestant.name}: {failure}", flush=True)
         return str(failure)
     tolerance = contestant.setting.case.model.tolerance
     if differs(ours, theirs, tolerance):
-        errors.append(f"{where}: losses {theirs}, and tfd's are {ours} (tolerance {tolerance:g})")
-        print(f"  {errors[-1]}", flush=True)
+        errors.append(f"{contestant.setting.case.name}, {contestant.name}: losses {theirs}, "
+                      f"and tfd's are {ours} (tolerance {tolerance:g})")
         return "other losses"
     return None
 
 
+def begin_all(setting, contestants, errors):
+    """Puts all that work on the list, tfd first; gives the rows of the others."""
+    contestants.append(Tfd(setting))
+    ours, rows = contestants[0].begin(), []
+    for key in setting.args.peers:
+        if setting.replicas == 1 or key in REPLICATED:
+            contestants.append(Peer(setting, key))
+            if why := why_not(contestants[-1], ours, errors):
+                contestants[-1].end()
+                rows.append({"peer": contestants.pop().name, "error": why})
+    return rows
+
+
+def round_of(contestants, length):
+    """A burst of each; gives the rows of those that fail, and takes them from the list."""
+    rows = []
+    for contestant in list(contestants):
+        try:
+            contestant.burst(length)
+        except PeerFailed as failure:
+            contestant.end()
+            contestants.remove(contestant)
+            rows.append({"peer": contestant.name, "error": str(failure)})
+    return rows
+
+
 def measure(setting, errors):
     """The rows of one setting."""
-    args, case = setting.args, setting.case
-    tfd, rows, peaks = Tfd(setting), [], []
-    ours = tfd.begin()
-    contestants = [tfd]
+    args, case, contestants, peaks = setting.args, setting.case, [], []
     try:
-        for key in args.peers if setting.replicas == 1 else [k for k in args.peers if k in REPLICATED]:
-            peer = Peer(setting, key)
-            contestants.append(peer)
-            if why := begin_peer(peer, ours, errors):
-                rows.append({"peer": peer.name, "error": why})
-                contestants.pop().end()
+        rows = begin_all(setting, contestants, errors)
         for _ in range(args.rounds):
             peaks.append(peak_of(args.build))
-            for contestant in contestants:
-                contestant.burst(args.burst)
+            rows += round_of(contestants, args.burst)
     finally:
         for contestant in contestants:
             contestant.end()
-    peak = max(p[min(setting.threads, 2)] for p in peaks) * max(1, setting.threads / 2)
-    flops = models.step_flops(case.model, case.sizes)
+    flops, peak = models.step_flops(case.model, case.sizes), max(peaks) * setting.threads
     rows = [c.row() for c in contestants] + rows
     for row in rows:
         row.update(model=case.name, sizes=case.sizes, changed=case.changed(), threads=setting.threads,
@@ -287,16 +311,14 @@ def compare(args, cases):
              "rounds": args.rounds, "rows": []}
     errors = []
     for case in cases:
-        for threads, replicas in settings_of(args):
-            folder = tempfile.mkdtemp(prefix="tfd-compare-", dir=args.work)
-            try:
-                rows = measure(Setting(args, case, threads, replicas, folder), errors)
-            finally:
-                shutil.rmtree(folder)
-            found["rows"] += rows
-            print(report.table(rows), flush=True)
-            if args.json:
-                pathlib.Path(args.json).write_text(json.dumps(found, indent=1) + "\n")
+        with tempfile.TemporaryDirectory(prefix="tfd-compare-", dir=args.work) as folder:
+            for threads, replicas in settings_of(args):
+                rows = measure(Setting(args, case, threads, replicas, f"{folder}/{threads}-{replicas}"),
+                               errors)
+                found["rows"] += rows
+                print(report.table(rows), flush=True)
+                if args.json:
+                    pathlib.Path(args.json).write_text(json.dumps(found, indent=1) + "\n")
     return found, errors
 
 
@@ -309,7 +331,7 @@ def parsed(words):
     parser.add_argument("--threads", default="1,2", help="default: 1,2")
     parser.add_argument("--replicas", action="store_true",
                         help="two replicas, too, beside shard_map, DDP over gloo and MirroredStrategy")
-    parser.add_argument("--peers", help="default: " + ",".join(PEERS))
+    parser.add_argument("--peers", help="default: " + ",".join(PEERS) + "; none: an empty text")
     parser.add_argument("--rounds", type=int, help="bursts of each (default: 5)")
     parser.add_argument("--burst", type=float, help="seconds of a burst (default: 1)")
     parser.add_argument("--limit", type=float, help="seconds that a peer may take to begin, or for a "
@@ -317,22 +339,26 @@ def parsed(words):
     parser.add_argument("--draw", type=int, metavar="N", help="N models and sizes by chance instead")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of --draw")
     parser.add_argument("--quick", action="store_true",
-                        help="smaller sizes, one thread, two rounds, no warm starts: under ten minutes")
+                        help="smaller sizes, one thread, two rounds, no warm starts, and without PyTorch "
+                        "compile, which takes long: under ten minutes")
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--page", metavar="FILE.md",
                         help="put tables and a chart, compare.svg, between the page's lines "
                         "<!-- compare --> and <!-- /compare -->")
     parser.add_argument("--from", dest="read", metavar="FILE",
-                        help="measure nothing: --page from what --json wrote")
+                        action="append",
+                        help="measure nothing: --page from what --json wrote, of one run or of several")
     parser.add_argument("--work", help="where temporary files are (default: TMPDIR)")
     args = parser.parse_intermixed_args(words)
-    args.command = "tests/bench/compare " + " ".join(words[1:])
+    # Without what says only where files are.
+    args.command = re.sub(r" --(work|json|page) \S+", "", " ".join(["tests/bench/compare"] + words[1:]))
     args.rounds = args.rounds or (2 if args.quick else 5)
     args.burst = args.burst or (0.3 if args.quick else 1.0)
     args.limit = args.limit or (60 if args.quick else 300)
-    args.caches = ["cold"] if args.quick else ["cold", "warm"]
     args.threads = [1] if args.quick else [int(t) for t in args.threads.split(",")]
-    args.peers = args.peers.split(",") if args.peers is not None else list(PEERS)
+    if args.peers is None:
+        args.peers = ",".join(p for p in PEERS if not args.quick or p != "PyTorch compile")
+    args.peers = list(filter(None, args.peers.split(",")))
     if unknown := [p for p in args.peers if p not in PEERS]:
         parser.error(f'there is no peer "{unknown[0]}", only {", ".join(PEERS)}')
     return args
@@ -342,15 +368,16 @@ def main():
     args = parsed(sys.argv[1:])
     errors = []
     if args.read:
-        found = json.loads(pathlib.Path(args.read).read_text())
+        runs = [json.loads(pathlib.Path(path).read_text()) for path in args.read]
     else:
         try:
             cases = cases_of(args)
         except ValueError as error:
             sys.exit(f"compare: {error}")
         found, errors = compare(args, cases)
+        runs = [found]
     if args.page:
-        report.write_page(args.page, found)
+        report.write_page(args.page, runs)
     if errors:
         sys.exit("compare: " + "\n".join(errors))
 

@@ -106,7 +106,7 @@ class Report(unittest.TestCase):
             path = pathlib.Path(folder) / "page.md"
             path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
             for _ in range(2):
-                report.write_page(path, found)
+                report.write_page(path, [{**found, "rows": [row("tfd", 9.0)]}, found])
             text = path.read_text()
             self.assertTrue(text.startswith("before\n") and text.endswith("after\n"))
             self.assertNotIn("old", text)
@@ -116,7 +116,7 @@ class Report(unittest.TestCase):
             self.assertIn(">4.00</text>", svg)
             path.write_text("no place")
             with self.assertRaises(SystemExit):
-                report.write_page(path, found)
+                report.write_page(path, [{**found, "rows": [row("tfd", 9.0)]}, found])
 
 
 if __name__ == "__main__":

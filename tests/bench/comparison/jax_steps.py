@@ -119,8 +119,8 @@ def adam(rate, state, values, grads):
     return {"t": t, "m": m, "s": s}, jax.tree.map(new_value, values, m, s)
 
 
-def sgd(state, values, grads):
-    return state, jax.tree.map(lambda v, g: v - 0.01 * g, values, grads)
+def sgd(rate, state, values, grads):
+    return state, jax.tree.map(lambda v, g: v - rate * g, values, grads)
 
 
 def make_step(case, axis):
@@ -132,7 +132,7 @@ def make_step(case, axis):
         (loss, others), grads = jax.value_and_grad(loss_of, has_aux=True)(values, others, batch)
         if axis:
             loss, grads = lax.pmean((loss, grads), axis)
-        update = functools.partial(adam, case.model.adam) if case.model.adam else sgd
+        update = functools.partial(*((adam, case.model.adam) if case.model.adam else (sgd, case.model.rate)))
         state, values = update(state, values, grads)
         return state, values, others, loss
 

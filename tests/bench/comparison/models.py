@@ -18,7 +18,8 @@ class Model(NamedTuple):
     products: Callable          # sizes -> flops of each product, forward; negative: its input is data
     network: Callable           # o, sizes, the arrays of a batch -> loss
     file: str = ""              # the .tfd, if it is named otherwise
-    adam: float = 0.0           # the rate of Adam; else SGD with 0.01
+    adam: float = 0.0           # the rate of Adam; else SGD
+    rate: float = 0.01          # of SGD
     tolerance: float = 2e-4     # of the first losses, relative
     batch_norm: bool = False    # over all replicas
 
@@ -228,7 +229,8 @@ MOBILENET = Model(
     sizes={"SIZE": 32, "K": 5, "CLASSES": 10, "BATCH": 16}, quick={"BATCH": 8},
     draw=lambda r: {"SIZE": r.randrange(16, 65), "K": r.choice([3, 5, 7]),
                     "CLASSES": r.randrange(2, 100), "BATCH": 2 * r.randrange(2, 9)},
-    data=images, products=mobilenet_products, network=mobilenet, tolerance=5e-3, batch_norm=True)
+    data=images, products=mobilenet_products, network=mobilenet, rate=1e-4, tolerance=2e-3,
+    batch_norm=True)
 
 # ---- recommendation ------------------------------------------------------------
 

@@ -17,12 +17,15 @@ def machine():
     return platform.processor() or platform.machine()
 
 
+def setting_of(row):
+    return row["model"], row["changed"], row["threads"], row["replicas"]
+
+
 def grouped(rows):
     """Lists of the rows of one setting, which have been measured in turn."""
     found = {}
     for row in rows:
-        key = row["model"], row["changed"], row["threads"], row["replicas"]
-        found.setdefault(key, []).append(row)
+        found.setdefault(setting_of(row), []).append(row)
     return list(found.values())
 
 
@@ -162,32 +165,46 @@ def chart(groups):
             + "\n".join(legend + parts + [line]) + "</svg>\n")
 
 
-def page(found, svg):
-    groups = grouped(found["rows"])
+def origin(run):
+    return (f"`{run['command']}`, {run['date']}, {run['cores']} cores of {run['machine']}; "
+            f"{run['rounds']} interleaved bursts.")
+
+
+def rows_of(runs):
+    """Of all settings; a later run's stand for an earlier one's."""
+    found = {}
+    for run in runs:
+        for rows in grouped(run["rows"]):
+            found[setting_of(rows[0])] = rows
+    return [row for rows in found.values() for row in rows]
+
+
+def page(runs, svg):
+    all_rows = rows_of(runs)
+    groups = grouped(all_rows)
     one = [rows for rows in groups if rows[0]["replicas"] == 1]
     fewest = min((rows[0]["threads"] for rows in one), default=1)
     start = [rows for rows in one if rows[0]["threads"] == fewest]
-    parts = [f"`{found['command']}`, {found['date']}, {found['cores']} cores of {found['machine']}; "
-             f"{versions(found['rows'])}; {found['rounds']} interleaved bursts.",
+    parts = ["\n".join(f"- {origin(run)}" for run in runs), f"{versions(all_rows)}.",
              f"Milliseconds of a training step, the best of all bursts:\n\n{times_table(groups)}",
              f"![a peer's step, where tfd's is 1]({svg})",
              "Seconds with empty and with filled caches: to compile; from the start of the process to the "
              f"end of the first step:\n\n{start_table(start)}",
              f"The most memory that the process had resident, in MB:\n\n{memory_table(start)}"]
     excluded = [f"{label(r)}, {r['threads']} threads: {r['peer']}: {r['error']}"
-                for r in found["rows"] if "error" in r]
+                for r in all_rows if "error" in r]
     if excluded:
         parts.append("Not compared:\n\n" + "\n".join(f"- {line}" for line in excluded))
     return "\n\n".join(parts)
 
 
-def write_page(path, found):
+def write_page(path, runs):
     """Replaces what is between the two marks, and writes the chart beside the page."""
     path = pathlib.Path(path)
     text, svg = path.read_text(), path.with_name("compare.svg")
     replaced, count = re.subn(f"{BEGIN}.*{END}",
-                              lambda _: f"{BEGIN}\n\n{page(found, svg.name)}\n\n{END}", text, flags=re.S)
+                              lambda _: f"{BEGIN}\n\n{page(runs, svg.name)}\n\n{END}", text, flags=re.S)
     if count != 1:
         raise SystemExit(f"compare: {path} has no place between {BEGIN} and {END}")
     path.write_text(replaced)
-    svg.write_text(chart(grouped(found["rows"])))
+    svg.write_text(chart(grouped(rows_of(runs))))

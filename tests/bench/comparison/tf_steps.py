@@ -103,11 +103,11 @@ class Ops:
             tf.cast(labels, logits.dtype), logits))
 
 
-def sgd(v, g):
+def sgd(rate, v, g):
     if isinstance(g, tf.IndexedSlices):
-        v.scatter_sub(tf.IndexedSlices(0.01 * g.values, g.indices))
+        v.scatter_sub(tf.IndexedSlices(rate * g.values, g.indices))
     else:
-        v.assign_sub(0.01 * g)
+        v.assign_sub(rate * g)
 
 
 def adam(rate, t, v, m, s, g):
@@ -170,7 +170,7 @@ class Peer:
         if self.case.model.adam:
             adam(self.case.model.adam, t, v, *slots, g)
         else:
-            sgd(v, g)
+            sgd(self.case.model.rate, v, g)
 
     def train(self, *batch):
         loss, grads = self.gradients(batch)

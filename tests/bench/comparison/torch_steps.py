@@ -142,7 +142,7 @@ class Peer:
         net = Net(case, arrays, sparse=not compiled and replicas == 1)
         parameters = list(net.parameters())
         self.optimizer = (torch.optim.Adam(parameters, case.model.adam, fused=True)
-                          if case.model.adam else torch.optim.SGD(parameters, 0.01))
+                          if case.model.adam else torch.optim.SGD(parameters, case.model.rate))
         self.replicas = replicas
         if replicas > 1:
             joined_replicas(case, rank, replicas, port)

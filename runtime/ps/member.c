@@ -48,11 +48,26 @@ say_hello(Joining *j)
         rt_ps_send(j->m->net, j->sockets[i], &j->m->out);
 }
 
+static double
+patience_of(const RtPsMember *m)
+{
+    double silence = m->config.task->silence;
+    return silence > 0 ? silence : usual_patience;
+}
+
+/* One answer may be lost or late. */
+double
+rt_ps_member_interval(const RtPsMember *m, double usual)
+{
+    double most = patience_of(m) / 4;
+    return usual < most ? usual : most;
+}
+
 void
 rt_ps_member_greet(RtPsMember *m)
 {
     double now = rt_seconds();
-    if (now - m->greeted < SAY_AGAIN)
+    if (now - m->greeted < rt_ps_member_interval(m, SAY_AGAIN))
         return;
     m->greeted = now;
     write_hello(m);
@@ -171,11 +186,9 @@ Status
 rt_ps_member_check(const RtPsMember *m)
 {
     double silent = rt_seconds() - m->heard;
-    double silence = m->config.task->silence;
-    double patience = silence > 0 ? silence : usual_patience;
     if (m->config.is_stopped(m->config.data))
         return rt_data_stopped();
-    if (silent < patience)
+    if (silent < patience_of(m))
         return OK;
     return status_new(STATUS_MACHINE,
                       "the coordinator has not been heard for %.0f s", silent);

@@ -33,8 +33,12 @@ Status rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config,
                          RtPsMember *m, RtPsWelcome *welcome) MUST_USE;
 void rt_ps_member_leave(RtPsMember *m); /* also for one of zeros */
 
-/* Says again who it is, once a second at most: the answer shows that the
- * coordinator lives. */
+/* Seconds between two messages whose answers show that the coordinator lives:
+ * usual, or less where that were too seldom for --silence. */
+double rt_ps_member_interval(const RtPsMember *m, double usual);
+
+/* Says again who it is, now and then (rt_ps_member_interval): the answer shows
+ * that the coordinator lives. */
 void rt_ps_member_greet(RtPsMember *m);
 
 /* The failure if the coordinator has not been heard for long, or the run is to

@@ -315,7 +315,8 @@ static void
 synchronize(Worker *w)
 {
     const RtTaskOptions *task = w->with.member->config.task;
-    if (rt_seconds() - w->synced < sync_time)
+    if (rt_seconds() - w->synced <
+        rt_ps_member_interval(w->with.member, sync_time))
         return;
     RtPsSync s = {(uint32_t)task->index, task->incarnation, w->received};
     w->synced = rt_seconds();

@@ -407,10 +407,11 @@ def by_hand():
 
 
 def a_long_closure():
-    """A worker that computes reads nothing: that is no silence of others."""
+    """A worker that computes reads nothing: that is no silence of others.  Nor
+    is it that a server meanwhile has nothing to do."""
     made = plan(os.path.join(PROGRAMS, "long.tfd"))
     begin = time.time()
-    code, out, err = run(made, "-n", "workers=1,ps=1", "--silence", "2", "--set",
+    code, out, err = run(made, "-n", "workers=1,ps=1", "--silence", "1", "--set",
                          "rounds=120000000")
     check("a closure longer than the silence", code == 0 and out == "2.0\n" and
           "started again" not in err and time.time() - begin > 2,

@@ -530,10 +530,12 @@ IrType
 ir_var_type_in(const IrFunc *fn, const IrVar *v)
 {
     IrType t = v->type;
-    if (!fn || !fn->part_of || ir_var_parts(fn->module, v) == 1)
+    const IrVar *of =
+        fn && fn->part_of ? ir_var_find(fn->module, fn->part_of) : NULL;
+    if (!of || ir_var_parts(fn->module, v) == 1)
         return t;
     const IrVar *home = ir_var_home(fn->module, v);
-    if (home == ir_var_home(fn->module, ir_var_find(fn->module, fn->part_of)))
+    if (home == ir_var_home(fn->module, of))
         t.dims[0] = ir_dim_const(ir_update_rows(fn, home));
     return t;
 }

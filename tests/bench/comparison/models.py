@@ -186,7 +186,8 @@ RESNET18 = Model(
     sizes={"SIZE": 32, "WIDTH": 64, "CLASSES": 10, "BATCH": 16}, quick={"BATCH": 8},
     draw=lambda r: {"SIZE": r.randrange(16, 65), "WIDTH": 8 * r.randrange(1, 9),
                     "CLASSES": r.randrange(2, 100), "BATCH": 2 * r.randrange(2, 9)},
-    data=images, products=resnet_products, network=resnet18, tolerance=2e-3, batch_norm=True)
+    data=images, products=resnet_products, network=resnet18, rate=1e-4, tolerance=2e-3,
+    batch_norm=True)
 
 # n_out, times, count, stride of the first
 INVERTED = [(16, 1, 1, 1), (24, 6, 2, 1), (32, 6, 3, 2), (64, 6, 4, 2), (96, 6, 3, 1),

@@ -142,7 +142,7 @@ struct IrFunc {
     /* An update of a part of that variable, or NULL: it reads and writes as
      * many rows as the largest part has, numbered from the part's first. */
     const char *part_of;
-    int row_ids;         /* of it: the parameter that names rows; -1: none */
+    int row_ids;         /* of it: the parameter that names rows; else -1 */
     bool rows_only;      /* it needs no others: it reads and writes no more rows
                             than may be named */
     int64_t arena_bytes; /* high-water mark of ARENA or FRAME places */

@@ -38,6 +38,7 @@ ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc)
     fn->name = intern(m->names, name);
     fn->kind = kind;
     fn->loc = loc;
+    fn->row_ids = -1;
     fn->body = ir_block_new(fn);
     if (m->last)
         m->last->next = fn;

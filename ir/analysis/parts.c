@@ -21,7 +21,7 @@ begins_as(const IrType *a, const IrType *b)
 IrCut
 ir_push_cut(const IrFunc *update, const IrOp *push, int i)
 {
-    int ids = update->part_of ? update->row_ids : -1;
+    int ids = update->row_ids;
     IrValue *const *args = update->body->args.data;
     const IrType *t = &args[i]->type, *given = &push->operands[i]->type;
     if (!update->part_of || !t->rank || !given->rank)

@@ -277,7 +277,6 @@ static void
 parse_part(Parser *p, IrFunc *fn)
 {
     fn->part_of = ir_parse_name(p);
-    fn->row_ids = -1;
     if (ir_parse_accept_word(p, "rows"))
         fn->row_ids = (int)ir_parse_int(p, 0, INT32_MAX);
     fn->rows_only = fn->row_ids >= 0 && ir_parse_accept_word(p, "only");

@@ -464,27 +464,21 @@ cut_op(IrOp *op, void *data)
     ir_set_dims(op, A_dims, cut, n);
 }
 
-/* Those that the update will have: the entries are not in its types yet. */
-static int64_t
-part_rows(const Parting *p, Dim entries)
-{
-    int64_t rows = ir_var_part_rows(p->home, 0);
-    int64_t named = p->fn->rows_only ? ir_dim_full(p->m, entries).c : rows;
-    return named < rows ? named : rows;
-}
-
 static void
 cut_update(const Parting *p)
 {
+    const IrValues *args = &p->fn->body->args;
     Retype r = {.p = p};
-    if (p->ids >= 0)
-        r.entries = part_entries(p);
     p->fn->part_of = p->home->name;
     p->fn->row_ids = p->ids;
     p->fn->rows_only = p->ids >= 0 && !p->needs_all;
-    r.rows = ir_dim_const(part_rows(p, r.entries));
-    for (int i = 0; i < p->fn->body->args.len; i++)
-        cut_value(&r, p->fn->body->args.data[i]);
+    if (p->ids >= 0) {
+        r.entries = part_entries(p);
+        cut_value(&r, args->data[p->ids]); /* of which the rows are as many */
+    }
+    r.rows = ir_dim_const(ir_update_rows(p->fn, p->home));
+    for (int i = 0; i < args->len; i++)
+        cut_value(&r, args->data[i]);
     ir_walk(p->fn->body, cut_op, &r);
 }
 

@@ -104,15 +104,14 @@ static void
 count_argument(Server *s, const Apply *a, int i, size_t n)
 {
     const IrFunc *fn = a->inv.fn->ir;
-    bool has_rows = fn->part_of && fn->row_ids >= 0;
-    int64_t entries =
-        i == fn->row_ids
-            ? rt_value_count(&a->values[i], s->with.run->locals[0].dims)
-            : 0;
-    if (has_rows)
-        rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pushed_rows, n, entries);
-    else
+    int64_t entries = 0;
+    if (fn->row_ids < 0) {
         rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pushed_parts, n, i == 0);
+        return;
+    }
+    if (i == fn->row_ids)
+        entries = rt_value_count(&a->values[i], s->with.run->locals[0].dims);
+    rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pushed_rows, n, entries);
 }
 
 /* Arguments are read behind their lengths; ids of rows that are put together

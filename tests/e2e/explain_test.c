@@ -525,12 +525,12 @@ pulls_have_bytes(void **state)
         "that "
         "are looked up, at most 8\n"
         "    dense        56 bytes, of parts that have changed; \"take\" at "
-        "parts.tfd:22:11 names rows that no parameter has\n"
+        "parts.tfd:23:11 names rows that no parameter has\n"
         "    flat         36 bytes, of parts that have changed; 8 rows that "
         "are "
         "looked up would be no fewer\n"
         "    scaled       24 bytes, of parts that have changed; \"sum\" at "
-        "parts.tfd:32:21 needs more than rows\n"
+        "parts.tfd:35:21 needs more than rows\n"
         "    all.moments.t 8 bytes, of parts that have changed\n";
     const char *page = run_ok(a, "tfdc %s/tests/cluster/ps/parts.tfd --explain",
                               getenv("TFD_ROOT"))

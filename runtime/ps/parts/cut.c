@@ -13,40 +13,23 @@
 
 /* ---- numbers of rows ----------------------------------------------------- */
 
-static int64_t
-id_at(const RtCut *c, int ids, int64_t entry)
-{
-    const char *at = c->bytes[ids] + (size_t)entry * c->each[ids];
-    int32_t narrow;
-    int64_t wide;
-    if (c->each[ids] == sizeof narrow) {
-        memcpy(&narrow, at, sizeof narrow);
-        return narrow;
-    }
-    memcpy(&wide, at, sizeof wide);
-    return wide;
-}
-
+/* Which part each entry is for; its number becomes that among the part's rows.
+ */
 static void
-add_id(RtArchive *out, size_t width, int64_t id)
+find_parts(RtCut *c, Arena *a, const RtPart *parts, int ids)
 {
-    int32_t narrow = (int32_t)id;
-    if (width == sizeof narrow)
-        rt_archive_bytes(out, &narrow, sizeof narrow);
-    else
-        rt_archive_bytes(out, &id, sizeof id);
-}
-
-static void
-find_parts(RtCut *c, Arena *a, const RtPlacement *p, int ids)
-{
+    DType t = c->h->in[ids].dtype;
+    char *local = arena_alloc(a, c->sizes[ids]);
     c->num_entries = (int64_t)(c->sizes[ids] / c->each[ids]);
     c->part_of = NEW_ARRAY(a, int, (size_t)c->num_entries);
     for (int64_t i = 0; i < c->num_entries; i++) {
-        c->part_of[i] = rt_part_with(&p->parts.data[c->update->first_part],
-                                     c->update->num_parts, id_at(c, ids, i));
-        c->counts[c->part_of[i]]++;
+        int64_t row = scalar_load(t, c->bytes[ids], i).i;
+        int k = rt_part_with(parts, c->update->num_parts, row);
+        scalar_store(t, local, i, (Scalar){DT_i64, .i = row - parts[k].first});
+        c->part_of[i] = k;
+        c->counts[k]++;
     }
+    c->bytes[ids] = local;
 }
 
 /* ---- what there is ------------------------------------------------------- */
@@ -82,8 +65,9 @@ rt_cut_begin(Arena *a, RtInvocation *inv, const RtHostOp *h,
         c.sizes[i] = rt_value_bytes(&h->in[i], dims);
         c.each[i] = bytes_each(&h->in[i], dims);
     }
-    if (c.update->fn->ir->part_of && c.update->fn->ir->row_ids >= 0)
-        find_parts(&c, a, p, c.update->fn->ir->row_ids);
+    if (c.update->fn->ir->row_ids >= 0)
+        find_parts(&c, a, rt_update_part(p, c.update, 0),
+                   c.update->fn->ir->row_ids);
     return c;
 }
 
@@ -98,19 +82,11 @@ rt_cut_concerns(const RtCut *c, int k)
 static void
 add_entries(const RtCut *c, int i, const RtPart *part, RtArchive *out)
 {
-    bool are_ids = c->push->cuts[i] == CUT_IDS;
     size_t part_begin = rt_archive_begin_part(out);
-    for (int64_t e = 0; e < c->num_entries; e++) {
-        if (c->part_of[e] != part->k)
-            continue;
-        int64_t id = are_ids ? id_at(c, i, e) : 0;
-        bool is_here = id >= part->first && id < part->first + part->rows;
-        if (are_ids)
-            add_id(out, c->each[i], is_here ? id - part->first : id);
-        else
+    for (int64_t e = 0; e < c->num_entries; e++)
+        if (c->part_of[e] == part->k)
             rt_archive_bytes(out, (char *)c->bytes[i] + (size_t)e * c->each[i],
                              c->each[i]);
-    }
     rt_archive_end_part(out, part_begin);
 }
 
@@ -155,7 +131,7 @@ add_batches(const RtCut *c, const RtPart *part, RtArchive *out)
 {
     RtExecutor *executor = c->inv->executor;
     const IrFunc *fn = c->update->fn->ir;
-    if (!fn->part_of || fn->row_ids < 0) {
+    if (fn->row_ids < 0) {
         rt_ps_batches(executor->run, executor, out);
         return;
     }

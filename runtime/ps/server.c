@@ -506,6 +506,15 @@ open_slot(const Server *s, RtDevicePtr *out)
     return OK;
 }
 
+static bool
+puts_rows_together(const RtPlacement *p)
+{
+    for (int i = 0; i < p->updates.len; i++)
+        if (p->updates.data[i].fn->ir->rows_only)
+            return true;
+    return false;
+}
+
 /* The first slot is the arena; others are like it, and only what a part has is
  * ever touched. */
 static Status
@@ -516,7 +525,8 @@ open_slots(Server *s)
     s->slots[0] = s->with.run->locals[0].base;
     for (int i = 1; i < num; i++)
         TRY(open_slot(s, &s->slots[i]));
-    return open_slot(s, &s->together);
+    return puts_rows_together(s->with.placement) ? open_slot(s, &s->together)
+                                                 : OK;
 }
 
 static void

@@ -536,15 +536,13 @@ rt_ps_pull_all(RtPsClient *c)
 }
 
 Status
-rt_ps_add_traffic(RtPsClient *c, RtPsTraffic *sum)
+rt_ps_count(RtPsClient *c, RtPsTraffic *sum)
 {
     c->traffic = (RtPsTraffic){{0}, {0}};
     for (int i = 0; i < c->num_servers; i++)
         begin_request(c, &c->servers[i].pull, RT_PS_COUNT, 0);
     TRY(rt_ps_pull(c));
-    for (int i = 0; i < RT_NUM_TRAFFICS; i++)
-        rt_ps_count_traffic(sum, (RtPsTrafficKind)i,
-                            (size_t)c->traffic.bytes[i], c->traffic.units[i]);
+    *sum = c->traffic;
     return OK;
 }
 

@@ -39,9 +39,9 @@ Status rt_ps_pull_all(RtPsClient *c) MUST_USE;
 /* Copies the current values of what is wanted.  STATUS_STOPPED: the run is. */
 Status rt_ps_pull(RtPsClient *c) MUST_USE;
 
-/* Adds what has travelled to and from all servers, up to what this process has
- * asked of them last. */
-Status rt_ps_add_traffic(RtPsClient *c, RtPsTraffic *sum) MUST_USE;
+/* What has travelled to and from all servers, up to what this process has asked
+ * of them last. */
+Status rt_ps_count(RtPsClient *c, RtPsTraffic *sum) MUST_USE;
 
 /* The program has changed its own copies of them. */
 void rt_ps_forget(RtPsClient *c, const int *vars, int num);

@@ -162,7 +162,7 @@ rt_ps_finish(RtRun *run)
     RtPs *ps = run->ps;
     TRY(rt_dispatcher_join(ps->dispatcher));
     if (run->options->stats)
-        TRY(rt_ps_add_traffic(ps->client, &ps->traffic));
+        TRY(rt_ps_count(ps->client, &ps->traffic));
     return rt_ps_pull_all(ps->client);
 }
 

@@ -95,8 +95,16 @@ typedef struct RtPsDone {
 void rt_ps_done(RtArchive *ar, RtPsDone *d);
 
 /* PULL, VALUES, PUSH, ACK, COUNT and COUNTED begin with it; answers have the
- * request's.  After PUSH's: low, a count, and for each update its number and
- * its arguments. */
+ * request's.  Up to the message's end follow
+ *
+ *   PULL    for each part its number and the version that is here; or
+ *           RT_PS_ROWS, a count and so many rows of it
+ *   VALUES  in the same order the number, the version, and the bytes of a part
+ *           that has changed; or RT_PS_ROWS and the rows' bytes
+ *   PUSH    low, and for each update its number, the part's among the
+ *           variable's, the sizes of batches and the arguments, each behind its
+ *           length; of one that only sets, in place of these, the first row,
+ *           how many, and their bytes behind their length */
 typedef struct RtPsRequest {
     int64_t number; /* of the client, ascending */
     int64_t id;     /* PUSH, ACK: of the closure */

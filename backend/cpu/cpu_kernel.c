@@ -9,7 +9,8 @@
 
 #include <string.h>
 #include "backend/depthwise/depthwise.h"
-#include "backend/gemm/gemm.h"
+#include "backend/gemm/amx.h"
+#include "backend/gemm/pairs.h"
 
 /* Words of a call's dims. */
 static Val
@@ -72,6 +73,23 @@ emit_beside(Emit *e, const char *suffix, void (*body)(Emit *e))
     be_func_end(u);
 }
 
+static GemmPlan
+plan_of(const Emit *e, const Gemm *g)
+{
+    return g->contract->contract.pairs && e->target->amx
+               ? be_amx_plan(e, g)
+               : be_gemm_plan_choose(e, g);
+}
+
+static Val
+micro_kernel_of(Emit *e, const Gemm *g, const GemmPlan *plan)
+{
+    if (plan->amx)
+        return be_amx_micro_kernel(e, g, plan);
+    return g->contract->contract.pairs ? be_gemm_pairs_kernel(e, plan)
+                                       : be_gemm_micro_kernel(e, g, plan);
+}
+
 Status
 be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
 {
@@ -84,8 +102,10 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     Depthwise d;
     bool is_gemm = be_gemm_match(&e, &g);
     bool is_depthwise = !is_gemm && be_depthwise_match(&e, &d);
-    GemmPlan plan = is_gemm ? be_gemm_plan_choose(&e, &g) : (GemmPlan){0};
-    Val micro_kernel = is_gemm ? be_gemm_micro_kernel(&e, &g, &plan) : NULL;
+    if (is_gemm)
+        be_gemm_find_shown(&e, &g);
+    GemmPlan plan = is_gemm ? plan_of(&e, &g) : (GemmPlan){0};
+    Val micro_kernel = is_gemm ? micro_kernel_of(&e, &g, &plan) : NULL;
     begin_function(&e, "");
     be_emit_arrays(&e);
     if (is_gemm)

@@ -197,6 +197,8 @@ be_depthwise_match(Emit *e, Depthwise *d)
     const KRanges *grid = &e->k->grid;
     if (!be_find_contraction(e->k, &d->contract, &d->loop) || !grid->count)
         return false;
+    if (d->contract->contract.pairs)
+        return false;
     const KRanges *products = &d->contract->contract.ranges;
     d->channel = d->loop->loop.ranges.vars[0];
     if (be_var_bound(e->k, d->channel) == 1 || !find_operands(e, d))

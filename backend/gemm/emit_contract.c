@@ -7,7 +7,7 @@
  * inside the innermost loop, which is therefore split.  With a single block
  * this code is not emitted.
  */
-#include "backend/codegen/emit.h"
+#include "backend/gemm/pairs.h"
 
 /* The values carried from round to round. */
 typedef struct Sums {
@@ -191,6 +191,10 @@ be_emit_contract(Emit *e, const KNode *n)
 {
     if (be_gemm_is_result(e, n)) {
         be_gemm_load_result(e, n);
+        return;
+    }
+    if (n->contract.pairs) {
+        be_emit_pairs(e, n);
         return;
     }
     Contract c = {.e = e, .node = n, .depends = be_emit_varying(e, n)};

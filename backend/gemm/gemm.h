@@ -55,6 +55,14 @@ be_gemm_line_size(const GemmLines *o, int64_t values)
     return ((values - 1) * o->stride + o->index->extent.c) * o->elements;
 }
 
+/* The elements of C that the epilogue looks at: those where a condition holds,
+ * or does not. */
+typedef struct GemmShown {
+    const KNode *condition; /* NULL: all */
+    KernelSlice slice;
+    bool inverted;
+} GemmShown;
+
 typedef struct Gemm {
     const KNode *contract, *loop;
     EmitSpace batch, m, k;
@@ -68,8 +76,9 @@ typedef struct Gemm {
                           convolution's weights: a line is what all rows of a
                           run need for the k along that index */
     KernelSlice epilogue; /* what is computed from the result */
-    const KNode *direct;  /* the store of the result, where that is all; else
-                             NULL */
+    GemmShown shown;
+    const KNode *direct; /* the store of the result, where that is all; else
+                            NULL */
 } Gemm;
 
 /* Whether the kernel of e is a gemm, which is then returned in *out. */
@@ -125,6 +134,7 @@ typedef struct GemmLayout {
  * accumulated in registers; A and B are packed for kc of k, B for nc columns
  * and A for the rows of some tiles at a time. */
 typedef struct GemmPlan {
+    bool amx; /* packed operands are bf16, for the tiles of AMX (amx.h) */
     int lanes, vectors, mr;
     int m_tiles;  /* whose rows of A are packed at once */
     int n_panels; /* of B, likewise */
@@ -141,8 +151,10 @@ typedef struct GemmCode {
     Emit *e;
     const Gemm *gemm;
     GemmPlan plan;
-    Type type; /* of an element */
+    Type type; /* of an accumulator */
     int64_t bytes;
+    Type packed_type; /* of a packed element */
+    int64_t packed_bytes;
     Val micro_kernel;       /* the function */
     Val packed_a, packed_b; /* as the plan's layouts say; NULL: in place */
     Val c;      /* accumulators: [mc][nc], or of one tile; before them there is
@@ -177,6 +189,12 @@ void be_gemm_pack_k_lines(GemmCode *t, Val begin, Val stop);
 /* Packs columns first .. end of B. */
 void be_gemm_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop);
 
+/* Finds g->shown, of a match (gemm_hidden.c). */
+void be_gemm_find_shown(Emit *e, Gemm *g);
+/* Whether the epilogue looks at one of count rows from first on of the tile
+ * that begins with this column; columns from end on do not exist. */
+Val be_gemm_is_shown(GemmCode *t, Val first, Val count, Val column, Val end);
+
 /* The function that adds up to 512 products to each accumulator of a tile; made
  * before the kernel's own.  Its parameters: packed A and B, accumulators and
  * the bytes from one row of them to the next, the extent of k, whether to add
@@ -194,6 +212,9 @@ enum {
     UKERNEL_NUM_PARAMS
 };
 Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
+/* Begins that function, whose parameters are then in params; the caller ends
+ * it. */
+Val be_gemm_micro_kernel_begin(Emit *e, Val *params);
 
 /* Executes all items from e->begin to e->end. */
 void be_gemm_emit(Emit *e, const Gemm *g, const GemmPlan *plan,

@@ -18,7 +18,7 @@
  * there is no epilogue, else for mc rows at a time, so that the loop over rows
  * is around that over blocks.
  */
-#include "backend/gemm/gemm.h"
+#include "backend/gemm/amx.h"
 
 #include <assert.h>
 
@@ -27,10 +27,9 @@ enum { ALIGN = 64 };
 /* ---- memory -------------------------------------------------------------- */
 
 static Val
-scratch(const GemmCode *t, int64_t elements, const char *name)
+scratch(const GemmCode *t, int64_t bytes, const char *name)
 {
-    return be_alloca(t->e->u, t->e->u->i8, (uint64_t)(elements * t->bytes),
-                     ALIGN, name);
+    return be_alloca(t->e->u, t->e->u->i8, (uint64_t)bytes, ALIGN, name);
 }
 
 /* Whether some tiles cannot be stored completely: memory beyond their last row
@@ -51,14 +50,17 @@ make_scratch(GemmCode *t)
     int64_t columns = (p->nc + group - 1) / group * group;
     int tiles = p->a.kind == GEMM_TILES ? p->m_tiles : 1;
     if (p->a.kind != GEMM_IN_PLACE)
-        t->packed_a = scratch(t, tiles * p->a.size, "packed_a");
+        t->packed_a =
+            scratch(t, tiles * p->a.size * t->packed_bytes, "packed_a");
     if (p->b.kind != GEMM_IN_PLACE)
         t->packed_b =
-            scratch(t, p->kc * columns + p->lanes * width, "packed_b");
+            scratch(t, (p->kc * columns + p->lanes * width) * t->packed_bytes,
+                    "packed_b");
     if (has_edge_tiles(t))
-        t->c_tile = scratch(t, p->mr * width, "tile");
+        t->c_tile = scratch(t, p->mr * width * t->bytes, "tile");
     if (!t->gemm->direct) {
-        Val all = scratch(t, (p->mc + p->mr) * p->nc, "accumulators");
+        Val all =
+            scratch(t, (p->mc + p->mr) * p->nc * t->bytes, "accumulators");
         t->c = be_offset_const(t->e->u, all, p->mr * p->nc * t->bytes);
     }
 }
@@ -67,6 +69,12 @@ static Val
 scratch_at(const GemmCode *t, Val base, Val index)
 {
     return LLVMBuildGEP2(t->e->u->builder, t->type, base, &index, 1, "");
+}
+
+static Val
+packed_at(const GemmCode *t, Val base, Val index)
+{
+    return LLVMBuildGEP2(t->e->u->builder, t->packed_type, base, &index, 1, "");
 }
 
 /* The address of a plain operand's element for a row, column and product (those
@@ -222,7 +230,7 @@ b_at(GemmCode *t, const GemmRange *p, Val first)
         return plain_at(t, &t->gemm->b, p->m, p->n, p->k);
     Val before = be_sub(u, p->n, first);
     before = be_mul(u, before, be_emit_word(t->e, t->plan.kc));
-    return scratch_at(t, t->packed_b, before);
+    return packed_at(t, t->packed_b, before);
 }
 
 /* In the result only existing columns may be stored; in scratch memory all
@@ -283,6 +291,30 @@ add_edge_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
     be_position_at_end(u, after);
 }
 
+/* A tile whose first element is that of p and at `to`. */
+static void
+add_tile(GemmCode *t, const Rows *rows, Val columns, Val to, const GemmRange *p)
+{
+    BeUnit *u = t->e->u;
+    if (has_edge_tiles(t)) {
+        add_edge_tile(t, rows, columns, to, p);
+        return;
+    }
+    if (!t->gemm->shown.condition) {
+        call_micro_kernel(t, rows->at, columns, to, c_stride(t), p);
+        return;
+    }
+    Val down =
+        be_min(u, be_sub(u, p->m_end, p->m), be_emit_word(t->e, t->plan.mr));
+    Val shown = be_gemm_is_shown(t, p->m, down, p->n, p->n_end);
+    Block seen = be_block(u, "seen"), after = be_block(u, "after");
+    be_cond_br(u, shown, seen, after);
+    be_position_at_end(u, seen);
+    call_micro_kernel(t, rows->at, columns, to, c_stride(t), p);
+    be_br(u, after);
+    be_position_at_end(u, after);
+}
+
 /* A tile's rows times all columns of p; `sum` is the number of the first
  * requested row among the accumulators that are kept.  If tiles cannot be
  * partial, the rows before also have accumulators. */
@@ -303,10 +335,7 @@ add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
     Val at = be_add(u, first, be_sub(u, l.index, p->n));
     Val to =
         t->gemm->direct ? result_at(t, p->m, l.index) : scratch_at(t, t->c, at);
-    if (has_edge_tiles(t))
-        add_edge_tile(t, rows, columns, to, &tile);
-    else
-        call_micro_kernel(t, rows->at, columns, to, c_stride(t), &tile);
+    add_tile(t, rows, columns, to, &tile);
     be_loop_end(u, &l);
 }
 
@@ -349,7 +378,7 @@ add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
                  ? be_mul(u, be_sub(u, l.index, begin),
                           be_emit_word(e, t->plan.a.stride))
                  : be_mul(u, number, be_emit_word(e, t->plan.a.size));
-    Rows rows = {scratch_at(t, t->packed_a, at), be_emit_word(e, 0)};
+    Rows rows = {packed_at(t, t->packed_a, at), be_emit_word(e, 0)};
     Val done = be_sub(u, l.index, p->m);
     add_tiles(t, &rows, be_add(u, sum, done), &tile);
     be_loop_next(&l, 0, be_add(u, number, be_emit_word(e, 1)));
@@ -373,7 +402,7 @@ k_line_rows(GemmCode *t, Val row)
     Val line = LLVMBuildUDiv(u->builder, row, run, "");
     Val at = be_mul(u, line, be_emit_word(e, t->plan.a.line_size));
     at = be_add(u, at, LLVMBuildURem(u->builder, row, run, ""));
-    return (Rows){scratch_at(t, t->packed_a, at), before};
+    return (Rows){packed_at(t, t->packed_a, at), before};
 }
 
 static void
@@ -389,6 +418,24 @@ add_tiles_of_k_lines(GemmCode *t, Val sum, const GemmRange *p)
     Rows rows = k_line_rows(t, l.index);
     add_tiles(t, &rows, be_add(u, sum, be_sub(u, l.index, p->m)), &tile);
     be_loop_end(u, &l);
+}
+
+static void
+pack_a(GemmCode *t, Val first, Val end, const GemmRange *p)
+{
+    if (t->plan.amx)
+        be_amx_pack_a(t, first, end, p->k, p->k_end);
+    else
+        be_gemm_pack_a(t, first, end, p->k, p->k_end);
+}
+
+static void
+pack_b(GemmCode *t, const GemmRange *p)
+{
+    if (t->plan.amx)
+        be_amx_pack_b(t, p->n, p->n_end, p->k, p->k_end);
+    else
+        be_gemm_pack_b(t, p->n, p->n_end, p->k, p->k_end);
 }
 
 /* The products of p, whose rows are those of some tiles; `sum` as above. */
@@ -407,7 +454,7 @@ add_rows(GemmCode *t, Val sum, const GemmRange *p)
     Group g = {p->m, p->m_end, p->m_end};
     if (t->plan.a.group)
         g = group_of(t, p->m);
-    be_gemm_pack_a(t, g.begin, g.run_end, p->k, p->k_end);
+    pack_a(t, g.begin, g.run_end, p);
     if (t->plan.m_tiles == 1 && !t->plan.a.group) {
         Rows rows = {t->packed_a, be_emit_word(t->e, 0)};
         add_tiles(t, &rows, sum, p);
@@ -484,7 +531,7 @@ multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
         be_gemm_pack_k_lines(t, block.k, block.k_end);
     }
     if (t->plan.b.kind != GEMM_IN_PLACE)
-        be_gemm_pack_b(t, p->n, p->n_end, block.k, block.k_end);
+        pack_b(t, &block);
     multiply_m(t, &block, finish);
     be_loop_end(u, &l);
 }
@@ -553,16 +600,22 @@ be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
         .e = e, .gemm = p, .plan = *plan, .micro_kernel = micro_kernel};
     t.type = be_emit_type(e, p->contract->dtype);
     t.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
+    t.packed_type = plan->amx ? e->u->i16 : t.type;
+    t.packed_bytes = plan->amx ? AMX_BYTES : t.bytes;
     assert(plan->mr > 0 && plan->kc > 0 && plan->nc > 0 && plan->mc > 0);
     make_scratch(&t);
     t.m = be_space_size(e, &p->m);
     t.n = be_emit_dim(e, p->n->extent);
     t.k = be_space_size(e, &p->k);
     e->gemm = &t;
+    if (plan->amx)
+        be_amx_begin(e);
     if (p->batch.count)
         multiply_items(&t);
     else
         multiply(&t, e->begin, e->end);
+    if (plan->amx)
+        be_amx_end(e);
     e->gemm = NULL;
 }
 

@@ -445,7 +445,7 @@ be_gemm_match(Emit *e, Gemm *g)
     find_slice(e, g, &g->b, g->n);
     find_plain(g, &g->a, &g->m);
     find_plain(g, &g->b, &(EmitSpace){1, {g->n}});
-    if (!reduces) {
+    if (!reduces && !g->contract->contract.pairs) {
         find_m_lines(e, g);
         find_k_lines(e, g);
     }

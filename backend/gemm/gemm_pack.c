@@ -11,36 +11,21 @@
  * unused.  Rows beyond the last repeat it, columns beyond the last are zeros;
  * their accumulators are never read.
  */
-#include "backend/gemm/gemm.h"
-
-/* Packs one k, or `lanes` of them: the first has number `at` among the packed
- * ones. */
-typedef struct Pack Pack;
-typedef void PackProduct(Pack *p, Val at);
-
-struct Pack {
-    GemmCode *t;
-    const GemmOperand *operand;
-    PackProduct *pack;
-    int step;       /* products that pack does at once */
-    Val first;      /* element of the packed memory for the first product */
-    int64_t stride; /* elements from product to product */
-};
+#include "backend/gemm/pack.h"
 
 /* ---- products ------------------------------------------------------------ */
 
-static const KVar *
-last_product(const GemmCode *t)
+const KVar *
+be_gemm_last_product(const GemmCode *t)
 {
     const EmitSpace *s = &t->gemm->k;
     return s->vars[s->count - 1];
 }
 
-/* Whether the extent of the last index is a multiple of n. */
-static bool
-is_whole(const GemmCode *t, int n)
+bool
+be_gemm_has_whole(const GemmCode *t, int n)
 {
-    Dim extent = last_product(t)->extent;
+    Dim extent = be_gemm_last_product(t)->extent;
     return ir_dim_is_const(extent) && extent.c % n == 0;
 }
 
@@ -53,7 +38,7 @@ is_inner(const Pack *p, const KNode *n)
                         ? e->index_varying[n->divide.var->id]
                     : n->kind == K_PICK ? e->index_varying[n->pick.var->id]
                                         : e->value_varying[n->id];
-    return e->tile.lane == last_product(p->t) ? d.lane : d.row;
+    return e->tile.lane == be_gemm_last_product(p->t) ? d.lane : d.row;
 }
 
 /* The nodes of the contraction that vary along k (or do not). */
@@ -74,14 +59,14 @@ pack_run(Pack *p, Val begin, Val end, Val at)
 {
     Emit *e = p->t->e;
     BeUnit *u = e->u;
-    const KVar *last = last_product(p->t);
+    const KVar *last = be_gemm_last_product(p->t);
     BeLoop l;
     emit_of_products(p, false);
     be_loop_begin(u, &l, begin, end, be_emit_word(e, p->step), "k");
     Val number = be_loop_carry(u, &l, at);
     be_loop_body(u, &l);
     e->indices[last->id] = (EmitIndex){.base = l.index};
-    if (p->step > 1 && !is_whole(p->t, p->step))
+    if (p->step > 1 && !be_gemm_has_whole(p->t, p->step))
         e->tile.mask[0] =
             be_emit_first_lanes(e, be_sub(u, end, l.index), p->step);
     emit_of_products(p, true);
@@ -94,20 +79,19 @@ pack_run(Pack *p, Val begin, Val end, Val at)
 static bool
 has_whole_runs(const GemmCode *t)
 {
-    Dim extent = last_product(t)->extent;
+    Dim extent = be_gemm_last_product(t)->extent;
     return ir_dim_is_const(extent) && extent.c > 0 &&
            (!t->plan.k_blocked || BE_K_BLOCK % extent.c == 0);
 }
 
-/* Products begin .. end, in runs of the last index. */
-static void
-pack_products(Pack *p, Val begin, Val end)
+void
+be_gemm_pack_products(Pack *p, Val begin, Val end)
 {
     Emit *e = p->t->e;
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
     EmitSpace outer = p->t->gemm->k;
-    Val extent = be_emit_dim(e, last_product(p->t)->extent);
+    Val extent = be_emit_dim(e, be_gemm_last_product(p->t)->extent);
     bool whole = has_whole_runs(p->t);
     if (--outer.count == 0) {
         pack_run(p, begin, end, be_emit_word(e, 0));
@@ -159,7 +143,7 @@ pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
     BeUnit *u = e->u;
     const GemmOperand *o = &t->gemm->a;
     BeLoop l;
-    be_emit_find_varying_along(e, NULL, last_product(t));
+    be_emit_find_varying_along(e, NULL, be_gemm_last_product(t));
     be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, t->plan.mr),
                   be_emit_word(e, 1), "row");
     be_loop_body(u, &l);
@@ -170,16 +154,15 @@ pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = t->plan.lanes;
-    e->tile.lane = last_product(t);
+    e->tile.lane = be_gemm_last_product(t);
     Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
     p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a.stride));
-    pack_products(&p, begin, stop);
+    be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
 }
 
-/* A mask for each vector of the tile that extends beyond `count` lanes. */
-static void
-set_masks(Emit *e, Val count)
+void
+be_gemm_set_masks(Emit *e, Val count)
 {
     BeUnit *u = e->u;
     for (int v = 0; v < e->tile.vectors; v++) {
@@ -223,19 +206,19 @@ pack_rows_together(GemmCode *t, Val first, Val end, Val begin, Val stop)
     const GemmOperand *o = &t->gemm->a;
     const EmitSpace *rows = &t->gemm->m;
     const KVar *row = rows->vars[rows->count - 1];
-    be_emit_find_varying_along(e, last_product(t), row);
+    be_emit_find_varying_along(e, be_gemm_last_product(t), row);
     e->tile = (EmitTile){.rows = 1, .lanes = plan->lanes, .lane = row};
     e->tile.vectors =
         plan->a.group ? (int)(plan->a.group / plan->lanes) : plan->m_tiles;
     e->tile.vector_step = plan->a.group ? 0 : plan->mr;
     if (!has_whole_groups(t))
-        set_masks(e, be_sub(e->u, end, first));
+        be_gemm_set_masks(e, be_sub(e->u, end, first));
     be_space_delinearize(e, rows, first);
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Pack p = {
         t, o, pack_vectors_of_rows, 1, be_emit_word(e, 0), plan->a.k_stride};
-    pack_products(&p, begin, stop);
+    be_gemm_pack_products(&p, begin, stop);
 }
 
 /* ---- im2col lines -------------------------------------------------------- */
@@ -289,7 +272,7 @@ pack_m_lines(GemmCode *t, Val first, Val end)
     BeUnit *u = e->u;
     const GemmOperand *o = &t->gemm->a;
     const GemmLines *w = &t->gemm->m_lines;
-    const KVar *last = last_product(t);
+    const KVar *last = be_gemm_last_product(t);
     const KVar *slow = last == w->index ? NULL : w->index;
     be_emit_find_varying_collapsed(e, slow, last);
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
@@ -470,7 +453,7 @@ pack_columns_together(GemmCode *t, Val first, Val from, Val end,
     BeUnit *u = e->u;
     const GemmOperand *o = &t->gemm->b;
     const KVar *column = t->gemm->n;
-    be_emit_find_varying_along(e, last_product(t), column);
+    be_emit_find_varying_along(e, be_gemm_last_product(t), column);
     e->tile = (EmitTile){.rows = 1, .lane = column};
     be_emit_slice(e, &o->slice, &e->k->body);
     BeLoop l;
@@ -482,12 +465,12 @@ pack_columns_together(GemmCode *t, Val first, Val from, Val end,
     int64_t group = vectors * t->plan.lanes;
     if (vectors == 1 || !ir_dim_is_const(column->extent) ||
         column->extent.c % group || t->plan.nc % group)
-        set_masks(e, be_sub(u, end, l.index));
+        be_gemm_set_masks(e, be_sub(u, end, l.index));
     e->indices[column->id] = (EmitIndex){.base = l.index};
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Pack p = {t, o, pack_column_vectors, 1, NULL, be_gemm_nr(t)};
     p.first = column_at(t, be_sub(u, l.index, first));
-    pack_products(&p, begin, stop);
+    be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
 }
 
@@ -565,7 +548,7 @@ pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
     const GemmOperand *o = &t->gemm->b;
     const KVar *column = t->gemm->n;
     int lanes = t->plan.lanes;
-    be_emit_find_varying_along(e, column, last_product(t));
+    be_emit_find_varying_along(e, column, be_gemm_last_product(t));
     e->tile = (EmitTile){.rows = lanes, .vectors = 1, .row = column};
     be_emit_slice(e, &o->slice, &e->k->body);
     BeLoop l;
@@ -575,10 +558,10 @@ pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
     e->indices[column->id] = (EmitIndex){.base = l.index};
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = lanes;
-    e->tile.lane = last_product(t);
+    e->tile.lane = be_gemm_last_product(t);
     Pack p = {t, o, pack_square, lanes, NULL, be_gemm_nr(t)};
     p.first = column_at(t, be_sub(u, l.index, first));
-    pack_products(&p, begin, stop);
+    be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
     e->tile.mask[0] = NULL;
 }

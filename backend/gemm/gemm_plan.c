@@ -16,7 +16,7 @@
 
 enum {
     IN_PLACE_BYTES = 512 << 10, /* of A that is read in place */
-    C_BYTES = 256 << 10,        /* of accumulators that are kept */
+    C_BYTES = 2 << 20,          /* of accumulators that are kept */
     LINES_BYTES = 256 << 10,    /* of lines along k */
     L1_BYTES = 32 << 10,
     PAGE = 4096,
@@ -28,6 +28,10 @@ enum {
  * it.  If the elements for a k are near those for the next, prefetching hides
  * most of the cost, and more of it for A, whose rows are short. */
 static const double near_a_passes = 16, near_b_passes = 8, far_b_passes = 2;
+
+/* ... where B is in the second cache, but a panel's rows are all in the same
+ * few sets of the first one, and too far from each other to be prefetched. */
+static const double in_l2_b_passes = 32;
 
 /* The cost of packing an operand as lines: an element is computed once for all
  * places that share it. */
@@ -82,6 +86,8 @@ static int
 most_mr(const Problem *x, int vectors)
 {
     int most = (x->target->num_registers - 2) / vectors - 1;
+    if (x->gemm->contract->contract.pairs) /* two accumulators each */
+        most = (most + 1) / 2 > 1 ? (most + 1) / 2 : 1;
     return most < GEMM_MAX_MR ? most : GEMM_MAX_MR;
 }
 
@@ -370,9 +376,11 @@ cost_of_b(const Problem *x, const GemmPlan *plan)
     double bytes = (double)x->n * (double)x->k * (double)x->bytes;
     if (plan->b.kind == GEMM_PANELS)
         return 1;
-    if (bytes <= (double)be_gemm_l2_bytes(x->target))
-        return 0;
     double passes = (double)x->m / plan->mr;
+    if (bytes <= (double)be_gemm_l2_bytes(x->target))
+        return conflicts_in_cache(x->gemm->b.k_stride, x->bytes)
+                   ? passes / in_l2_b_passes
+                   : 0;
     return passes / (is_near(x, &x->gemm->b) ? near_b_passes : far_b_passes);
 }
 

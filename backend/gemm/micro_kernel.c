@@ -6,12 +6,19 @@
  * mr rows, added to accumulators in registers.  It reads A and B by the plan's
  * layouts and leaves the accumulators in memory.  A call adds at most one block
  * of k (D2).
+ *
+ * Weights that a mask hides are zeros at the first or last k of a tile, in half
+ * of causal attention.  Products of such k are one row instead of mr: zero
+ * times B, which is +0, -0 or, where B is not finite, NaN, as in each of the
+ * rows.
  */
 #include "backend/gemm/gemm.h"
 
 enum {
     SHORT_RUN = 16, /* k that are emitted one by one */
     L1_BYTES = 32 << 10,
+    ZERO_GROUP = 16, /* k whose elements of A are compared with 0 together */
+    MIN_K_FOR_ZEROS = 128,
     AHEAD = 8,      /* k that are prefetched, */
     FAR_AHEAD = 32, /* and where they go by quickly */
     LINE = 64,
@@ -24,6 +31,7 @@ typedef struct MicroKernel {
     Type type, vector;
     int64_t bytes;
     bool reads_far; /* rows are dense, beyond the second cache */
+    bool looks_for_zeros;
     Val params[UKERNEL_NUM_PARAMS];
 } MicroKernel;
 
@@ -133,11 +141,11 @@ rank1_update(const MicroKernel *a, Val k, Val before, Val *acc)
 
 /* A loop that carries the tile's accumulators. */
 static void
-begin_k_loop(const MicroKernel *a, BeLoop *l, Val end, Val *acc,
+begin_k_loop(const MicroKernel *a, BeLoop *l, Val begin, Val end, Val *acc,
              const char *name)
 {
     Emit *e = a->e;
-    be_loop_begin(e->u, l, be_emit_word(e, 0), end, be_emit_word(e, 1), name);
+    be_loop_begin(e->u, l, begin, end, be_emit_word(e, 1), name);
     for (int i = 0; i < a->plan->mr * a->plan->vectors; i++)
         acc[i] = be_loop_carry(e->u, l, acc[i]);
     be_loop_body(e->u, l);
@@ -154,15 +162,154 @@ end_k_loop(const MicroKernel *a, BeLoop *l, Val *acc)
         acc[i] = be_loop_result(l, i);
 }
 
+/* ---- zeros of A ---------------------------------------------------------- */
+
+/* Whether these bits of elements of A are those of +0. */
+static Val
+is_zero(const MicroKernel *a, Val bits)
+{
+    BeUnit *u = a->e->u;
+    if (be_lanes(LLVMTypeOf(bits)))
+        bits = be_intrinsic1(u, "llvm.vector.reduce.or", bits);
+    return be_icmp(u, LLVMIntEQ, bits, be_zero(LLVMTypeOf(bits)));
+}
+
+static Val
+bits_at(const MicroKernel *a, int lanes, Val at, int64_t more)
+{
+    BeUnit *u = a->e->u;
+    Type bits = a->bytes == 8 ? u->i64 : u->i32;
+    Val p = element_at(a, a->params[UKERNEL_A], at, more);
+    return be_load(u, lanes ? be_vector(bits, lanes) : bits, p,
+                   (unsigned)a->bytes);
+}
+
+static Val
+elements_before(const MicroKernel *a, Val k)
+{
+    return be_mul(a->e->u, k, be_emit_word(a->e, a->plan->a.k_stride));
+}
+
+/* Whether A is 0 in all rows for the group of k that begins there. */
+static Val
+is_zero_group(const MicroKernel *a, Val k)
+{
+    const GemmPlan *plan = a->plan;
+    bool along_k = plan->a.k_stride == 1;
+    int loads = along_k ? plan->mr : ZERO_GROUP;
+    int lanes = along_k ? ZERO_GROUP : plan->mr;
+    Val at = elements_before(a, k), all = NULL;
+    for (int i = 0; i < loads; i++) {
+        int64_t more = along_k ? row_offset(a, i) : i * plan->a.k_stride;
+        Val bits = bits_at(a, lanes, at, more);
+        all = all ? be_or(a->e->u, all, bits) : bits;
+    }
+    return is_zero(a, all);
+}
+
+/* The length of the groups that are 0 at the beginning of the first `count` k,
+ * or at the end: with few other k there can be none, and most A have none: so
+ * one element is looked at before. */
+static Val
+zeros_at(const MicroKernel *a, Val count, bool at_end)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    Val none = be_emit_word(e, 0), group = be_emit_word(e, ZERO_GROUP);
+    Val last = be_sub(u, a->params[UKERNEL_K], be_emit_word(e, 1));
+    Val sample = at_end ? elements_before(a, be_max(u, last, none)) : none;
+    Val end = be_sub(u, count, be_emit_word(e, ZERO_GROUP - 1));
+    BeLoop l;
+    end = be_select(u, is_zero(a, bits_at(a, 0, sample, 0)), end, none);
+    be_loop_begin(u, &l, none, end, NULL, "zeros");
+    Val length = be_loop_carry(u, &l, none);
+    be_loop_body(u, &l);
+    Val more = be_add(u, l.index, group), first = l.index;
+    if (at_end)
+        first = be_sub(u, a->params[UKERNEL_K], more);
+    Val zero = is_zero_group(a, first);
+    l.step = be_select(u, zero, group, be_max(u, end, group));
+    be_loop_next(&l, 0, be_select(u, zero, more, length));
+    be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
+}
+
+/* Adds zero times B for the k of groups, in any order: a sum of zeros is -0
+ * where all of them are. */
+static void
+add_zero_products(const MicroKernel *a, Val begin, Val end, Val *sums)
+{
+    enum { PARTS = 4 }; /* whose latencies overlap */
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    int vectors = a->plan->vectors, lanes = a->plan->lanes;
+    Val zero = be_zero(a->vector), parts[PARTS];
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, ZERO_GROUP), "zero");
+    for (int v = 0; v < vectors; v++)
+        sums[v] = be_loop_carry(u, &l, sums[v]);
+    be_loop_body(u, &l);
+    Val at = be_mul(u, l.index, be_emit_word(e, a->plan->b.k_stride));
+    for (int v = 0; v < vectors; v++) {
+        for (int i = 0; i < PARTS; i++)
+            parts[i] = be_float(a->vector, -0.0);
+        for (int i = 0; i < ZERO_GROUP; i++) {
+            int64_t more = i * a->plan->b.k_stride + v * lanes;
+            Val p = element_at(a, a->params[UKERNEL_B], at, more);
+            Val b = be_load(u, a->vector, p, (unsigned)a->bytes);
+            parts[i % PARTS] =
+                be_intrinsic3(u, "llvm.fma", zero, b, parts[i % PARTS]);
+        }
+        for (int i = 0; i < PARTS; i++)
+            sums[v] = LLVMBuildFAdd(u->builder, sums[v], parts[i], "");
+        be_loop_next(&l, v, sums[v]);
+    }
+    be_loop_end(u, &l);
+    for (int v = 0; v < vectors; v++)
+        sums[v] = be_loop_result(&l, v);
+}
+
+static void
+accumulate_from_to(const MicroKernel *a, Val begin, Val end, Val *acc)
+{
+    BeLoop l;
+    begin_k_loop(a, &l, begin, end, acc, "k");
+    rank1_update(a, l.index, elements_before(a, l.index), acc);
+    end_k_loop(a, &l, acc);
+}
+
+/* Accumulators begin with +0, to which the first zeros add nothing but NaN. */
+static void
+accumulate_around_zeros(const MicroKernel *a, Val *acc)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    int num = a->plan->mr * a->plan->vectors, vectors = a->plan->vectors;
+    Val sums[BE_MAX_VECTORS], all = a->params[UKERNEL_K];
+    Val begin = zeros_at(a, all, false);
+    Val end = be_sub(u, all, zeros_at(a, be_sub(u, all, begin), true));
+    for (int v = 0; v < vectors; v++)
+        sums[v] = be_zero(a->vector);
+    add_zero_products(a, be_emit_word(e, 0), begin, sums);
+    for (int i = 0; i < num; i++)
+        acc[i] = sums[i % vectors];
+    accumulate_from_to(a, begin, end, acc);
+    for (int v = 0; v < vectors; v++)
+        sums[v] = be_float(a->vector, -0.0);
+    add_zero_products(a, end, all, sums);
+    for (int i = 0; i < num; i++)
+        acc[i] = LLVMBuildFAdd(u->builder, acc[i], sums[i % vectors], "");
+}
+
+/* ---- layouts of A -------------------------------------------------------- */
+
 static void
 accumulate_k(const MicroKernel *a, Val *acc)
 {
-    Emit *e = a->e;
-    BeLoop l;
-    begin_k_loop(a, &l, a->params[UKERNEL_K], acc, "k");
-    Val step = be_emit_word(e, a->plan->a.k_stride);
-    rank1_update(a, l.index, be_mul(e->u, l.index, step), acc);
-    end_k_loop(a, &l, acc);
+    if (a->looks_for_zeros)
+        accumulate_around_zeros(a, acc);
+    else
+        accumulate_from_to(a, be_emit_word(a->e, 0), a->params[UKERNEL_K], acc);
 }
 
 /* Those of a line; the first has number k and is `before` elements after it. */
@@ -180,7 +327,7 @@ accumulate_run(const MicroKernel *a, Val k, Val before, Val *acc)
         }
         return;
     }
-    begin_k_loop(a, &l, be_emit_word(e, run), acc, "k");
+    begin_k_loop(a, &l, be_emit_word(e, 0), be_emit_word(e, run), acc, "k");
     Val number = be_add(u, k, l.index);
     rank1_update(a, number, be_add(u, before, l.index), acc);
     end_k_loop(a, &l, acc);
@@ -193,7 +340,8 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     Emit *e = a->e;
     BeUnit *u = e->u;
     BeLoop l;
-    begin_k_loop(a, &l, be_emit_word(e, a->m_lines->lines), acc, "run");
+    begin_k_loop(a, &l, be_emit_word(e, 0), be_emit_word(e, a->m_lines->lines),
+                 acc, "run");
     Val k = be_mul(u, l.index, be_emit_word(e, a->m_lines->run));
     Val before = be_mul(u, l.index, be_emit_word(e, a->plan->a.line_size));
     accumulate_run(a, k, before, acc);
@@ -209,7 +357,7 @@ accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
     BeUnit *u = e->u;
     Val step = be_emit_word(e, a->plan->a.k_stride);
     BeLoop l;
-    begin_k_loop(a, &l, count, acc, "k");
+    begin_k_loop(a, &l, be_emit_word(e, 0), count, acc, "k");
     Val before = be_mul(u, be_add(u, first, l.index), step);
     rank1_update(a, be_add(u, k, l.index), before, acc);
     end_k_loop(a, &l, acc);
@@ -346,6 +494,18 @@ reads_far(const Emit *e, const Gemm *g, const GemmPlan *plan)
            is_far(e, g->a.plain->load.array);
 }
 
+/* Whether a look at A's elements costs little beside the products: those of a
+ * group are vectors in memory, and there is a first and a last one. */
+static bool
+looks_for_zeros(const Gemm *g, const GemmPlan *plan)
+{
+    for (int i = 0; i < g->k.count; i++)
+        if (!ir_dim_is_const(g->k.vars[i]->extent))
+            return false;
+    return plan->kc >= MIN_K_FOR_ZEROS && plan->mr > 1 &&
+           (plan->a.k_stride == 1 || plan->a.stride == 1);
+}
+
 /* Whether few products go into a result that is not in the second cache: then
  * its memory traffic dominates. */
 static bool
@@ -357,11 +517,24 @@ writes_far(const Emit *e, const Gemm *g, const GemmPlan *plan)
 }
 
 Val
+be_gemm_micro_kernel_begin(Emit *e, Val *params)
+{
+    BeUnit *u = e->u;
+    Type types[] = {u->ptr, u->ptr, u->ptr, u->i64,
+                    u->i64, u->i1,  u->i64, u->i64};
+    Val fn = be_func_begin(u, "micro_kernel", u->nothing, types,
+                           UKERNEL_NUM_PARAMS, false);
+    be_func_attr(u, "noinline");
+    be_emit_use_registers(e);
+    for (int i = 0; i < UKERNEL_NUM_PARAMS; i++)
+        params[i] = LLVMGetParam(fn, (unsigned)i);
+    return fn;
+}
+
+Val
 be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
 {
     BeUnit *u = e->u;
-    Type params[] = {u->ptr, u->ptr, u->ptr, u->i64,
-                     u->i64, u->i1,  u->i64, u->i64};
     MicroKernel a = {.e = e, .plan = plan};
     a.m_lines = &g->m_lines;
     a.k_lines = &g->k_lines;
@@ -369,12 +542,8 @@ be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
     a.vector = be_vector(a.type, plan->lanes);
     a.bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
     a.reads_far = reads_far(e, g, plan);
-    Val fn = be_func_begin(u, "micro_kernel", u->nothing, params,
-                           UKERNEL_NUM_PARAMS, false);
-    be_func_attr(u, "noinline");
-    be_emit_use_registers(e);
-    for (int i = 0; i < UKERNEL_NUM_PARAMS; i++)
-        a.params[i] = LLVMGetParam(fn, (unsigned)i);
+    a.looks_for_zeros = looks_for_zeros(g, plan);
+    Val fn = be_gemm_micro_kernel_begin(e, a.params);
     Val acc[BE_MAX_CARRIED];
     int num = plan->mr * plan->vectors;
     for (int i = 0; i < num; i++)

@@ -36,6 +36,7 @@
 #include "ir/base/hash/hash.h"
 #include "ir/base/str.h"
 #include "ir/plan/abi.h"
+#include "ir/rules/overwrites.h"
 #include "ir/ir.h"
 #include "ir/text/text.h"
 
@@ -140,8 +141,8 @@ load_rounds(BeHost *h, const IrValue *v)
     return LLVMBuildIntCast2(h->u->builder, x, h->u->i64, is_signed, "");
 }
 
-/* The end of a round: returns the stop word if it is not 0.  A dataset loop has
- * hooks that check it. */
+/* The end of a round: returns the stop word if it is not 0.  A dataset loop of
+ * main has hooks that check it. */
 static void
 emit_poll(BeHost *h)
 {
@@ -150,34 +151,8 @@ emit_poll(BeHost *h)
     be_host_check_status(h, word);
 }
 
-static void
-emit_for(BeHost *h, const IrOp *op)
-{
-    BeUnit *u = h->u;
-    IrBlock *region = op->regions[0];
-    IrValue *index = region->args.data[0], **args = region->args.data + 1;
-    int num = op->num_results;
-    Block head = be_block(u, "for"), body = be_block(u, "round");
-    Block end = be_block(u, "end");
-    Counter counter = loop_counter(h);
-    start_counter(h, counter, load_rounds(h, op->operands[0]));
-    copy_values(h, op->operands + 1, args, num);
-    be_br(u, head);
-    be_position_at_end(u, head);
-    test_counter(h, counter, body, end);
-    be_position_at_end(u, body);
-    be_host_store_integer(h, index, rounds_done(h, counter));
-    emit_ops(h, region);
-    copy_yields(h, region, args, num);
-    count_round(h, counter);
-    emit_poll(h);
-    be_br(u, head);
-    be_position_at_end(u, end);
-    copy_values(h, args, op->results, num);
-}
-
-/* The end of an iteration of a dataset loop, which is at position `loop`: a
- * safepoint, where main may stop and continue. */
+/* The end of a round of a loop, which is at position `loop`: a safepoint, where
+ * main may stop and continue. */
 static void
 emit_safepoint(BeHost *h, int index, int loop)
 {
@@ -189,6 +164,51 @@ emit_safepoint(BeHost *h, int index, int loop)
     be_br(u, resume);
     be_position_at_end(u, resume);
     LLVMAddCase(h->entry_switch, be_word(u, index), resume);
+}
+
+/* The number of the loop's safepoint; -1: it has none. */
+static int
+safepoint_of(BeHost *h, const IrOp *loop)
+{
+    return ir_has_safepoints(loop) ? h->num_safepoints++ : -1;
+}
+
+/* Initial values become the loop's arguments, but those that it overwrites. */
+static void
+copy_initial(BeHost *h, const IrOp *loop, IrValue *const *args)
+{
+    for (int i = 0; i < loop->num_results; i++)
+        if (!ir_for_overwrites(loop, i))
+            be_host_copy_value(h, loop->operands[1 + i], args[i]);
+}
+
+static void
+emit_for(BeHost *h, const IrOp *op)
+{
+    BeUnit *u = h->u;
+    IrBlock *region = op->regions[0];
+    IrValue *index = region->args.data[0], **args = region->args.data + 1;
+    int num = op->num_results, position = h->num_positions - 1;
+    int safepoint = safepoint_of(h, op);
+    Block head = be_block(u, "for"), body = be_block(u, "round");
+    Block end = be_block(u, "end");
+    Counter counter = loop_counter(h);
+    start_counter(h, counter, load_rounds(h, op->operands[0]));
+    copy_initial(h, op, args);
+    be_br(u, head);
+    be_position_at_end(u, head);
+    test_counter(h, counter, body, end);
+    be_position_at_end(u, body);
+    be_host_store_integer(h, index, rounds_done(h, counter));
+    emit_ops(h, region);
+    copy_yields(h, region, args, num);
+    count_round(h, counter);
+    if (safepoint >= 0)
+        emit_safepoint(h, safepoint, position);
+    emit_poll(h);
+    be_br(u, head);
+    be_position_at_end(u, end);
+    copy_values(h, args, op->results, num);
 }
 
 static void
@@ -204,7 +224,7 @@ emit_while_body(BeHost *h, const IrOp *op, Counter counter, int safepoint,
         count_round(h, counter);
     if (safepoint >= 0)
         emit_safepoint(h, safepoint, position);
-    else
+    if (!ir_is_dataset_loop(op) || safepoint < 0)
         emit_poll(h);
 }
 
@@ -217,8 +237,7 @@ emit_while(BeHost *h, const IrOp *op)
     Block head = be_block(u, "while"), body = be_block(u, "round");
     Block end = be_block(u, "end");
     Counter counter = {NULL, 0};
-    bool is_safe = h->fn->kind == FUNC_MAIN && ir_is_dataset_loop(op);
-    int safepoint = is_safe ? h->num_safepoints++ : -1;
+    int safepoint = safepoint_of(h, op);
     if (ir_has(op, A_max)) {
         counter = loop_counter(h);
         start_counter(h, counter, be_word(u, ir_int(op, A_max)));

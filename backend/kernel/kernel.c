@@ -144,6 +144,35 @@ be_kernel_append(Arena *a, KBlock *b, const KNode *node)
     return n;
 }
 
+/* Operations whose operands are looked at, from the last back. */
+enum { BF16_DEPTH = 6 };
+
+static bool
+is_bf16_within(const KNode *n, int depth)
+{
+    if (n->dtype == DT_bool)
+        return true;
+    if (n->kind == K_LOAD)
+        return n->load.array->dtype == DT_bf16;
+    if (n->kind == K_CONST)
+        return scalar_cast(n->constant, DT_bf16).f == n->constant.f;
+    if (n->kind != K_MAP || n->dtype != DT_f32 || depth == 0)
+        return false;
+    if (n->map.op == OP_cast)
+        return n->map.to == DT_bf16;
+    for (int i = 0; i < n->map.num_args; i++) {
+        if (!is_bf16_within(n->map.args[i], depth - 1))
+            return false;
+    }
+    return ir_op_code(n->map.op)->exact;
+}
+
+bool
+be_kernel_is_bf16(const KNode *n)
+{
+    return n->dtype == DT_f32 && is_bf16_within(n, BF16_DEPTH);
+}
+
 KBlock *
 be_kernel_body(KNode *n, KRanges **ranges)
 {

@@ -128,6 +128,7 @@ struct KNode {
             KRanges ranges;
             KBlock body;
             KNode *x, *y; /* of one dtype, in the body or around */
+            bool pairs;   /* x and y are bf16, added as ir/rules/pairs.h says */
         } contract;       /* CONTRACT */
         struct {
             KVar *var; /* the new index */

@@ -266,6 +266,7 @@ print_value(Str *out, const KNode *n, int depth)
         print_reduce(out, n, depth);
         return;
     case K_CONTRACT:
+        str_add(out, n->contract.pairs ? " pairs" : "");
         open_body(out, &n->contract.ranges, &n->contract.body, depth);
         print_yield(out, n->contract.x, n->contract.y, depth);
         return;

@@ -7,6 +7,7 @@
  * windows.
  */
 #include "backend/kernel/kernel_expr.h"
+#include "ir/rules/pairs.h"
 #include "ir/rules/windows.h"
 
 /* ---- reductions and contractions ---------------------------------------- */
@@ -97,12 +98,30 @@ set_kept(const IrOp *op, const View *view, View *at, IrAttrName batch,
     return next;
 }
 
+/* x as a number of bf16 that the kernel's verifier accepts as one. */
+static KNode *
+paired(Build *b, Expr *x)
+{
+    bool known = be_kernel_is_bf16(&x->node);
+    return known ? &x->node : &be_expr_cast(b, x, DT_bf16)->node;
+}
+
+/* The contraction n, which has its ranges, of x and y. */
+static Expr *
+contracted(Build *b, const IrOp *op, KNode *n, Expr *x, Expr *y)
+{
+    n->contract.pairs = ir_adds_pairs(op);
+    n->contract.x = n->contract.pairs ? paired(b, x) : &x->node;
+    n->contract.y = n->contract.pairs ? paired(b, y) : &y->node;
+    return be_expr_rounded(b, be_expr_make(b, n), op->results[0]->type.dtype);
+}
+
 Expr *
 be_at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     const IrValue *x = op->operands[0], *y = op->operands[1];
-    DType dtype = op->results[0]->type.dtype;
-    KNode n = {.kind = K_CONTRACT, .dtype = dtype_compute(dtype)};
+    KNode n = {.kind = K_CONTRACT,
+               .dtype = dtype_compute(op->results[0]->type.dtype)};
     View at_x = be_view_of(b, x), at_y = be_view_of(b, y);
     int num, num_batch;
     const int64_t *axes_x = ir_ints(op, A_contract_x, &num);
@@ -115,9 +134,8 @@ be_at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
     ir_ints(op, A_batch_x, &num_batch);
     int next = set_kept(op, view, &at_x, A_batch_x, A_contract_x, num_batch);
     set_kept(op, view, &at_y, A_batch_y, A_contract_y, next);
-    n.contract.x = &be_value_at(b, x, &at_x, guard)->node;
-    n.contract.y = &be_value_at(b, y, &at_y, guard)->node;
-    return be_expr_rounded(b, be_expr_make(b, &n), dtype);
+    Expr *of_x = be_value_at(b, x, &at_x, guard);
+    return contracted(b, op, &n, of_x, be_value_at(b, y, &at_y, guard));
 }
 
 /* ---- convolutions ------------------------------------------------------- */
@@ -202,11 +220,8 @@ at_windows(Build *b, Conv *c, const KIndex *windows, const Dim *num_windows,
     }
     Expr *both = be_expr_and(b, guard, inside);
     Expr *x = be_value_masked(b, op->operands[0], &c->x, inside, both);
-    c->contract.contract.x = &x->node;
-    c->contract.contract.y =
-        &be_value_at(b, op->operands[1], &c->y, guard)->node;
-    return be_expr_rounded(b, be_expr_make(b, &c->contract),
-                           op->results[0]->type.dtype);
+    Expr *y = be_value_at(b, op->operands[1], &c->y, guard);
+    return contracted(b, op, &c->contract, x, y);
 }
 
 /* A contraction over the places of a window and the channels of a group. */

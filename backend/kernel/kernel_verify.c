@@ -249,6 +249,9 @@ check_contract(Check *c, const KNode *n)
     if (!c->error && (n->contract.x->dtype != n->dtype ||
                       n->contract.y->dtype != n->dtype || n->dtype == DT_bool))
         fail(c, "%%%d multiplies elements of the wrong dtype", n->id);
+    if (!c->error && n->contract.pairs &&
+        !(be_kernel_is_bf16(n->contract.x) && be_kernel_is_bf16(n->contract.y)))
+        fail(c, "%%%d adds pairs of elements that may not be bf16", n->id);
 }
 
 /* Neighbouring lanes must store to neighbouring elements. */

@@ -19,8 +19,9 @@
 static const BeTarget machines[NUM_TARGETS] = {
 #define TRIPLE_cpu false, "x86_64-unknown-linux-gnu"
 #define TRIPLE_cuda true, "nvptx64-nvidia-cuda"
-#define TARGET(device, name, level, registers, register_bytes, doc)            \
-    {name, DEVICE_##device, TRIPLE_##device, register_bytes, registers},
+#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
+    {name, DEVICE_##device, TRIPLE_##device, base,                             \
+     amx,  register_bytes,  registers},
 #include "ir/plan/targets.def"
 #undef TARGET
 };
@@ -96,9 +97,10 @@ be_target_open(const BeTarget *t, int level)
         LLVMCodeGenLevelLess,
         LLVMCodeGenLevelDefault,
     };
-    LLVMTargetMachineRef machine =
-        LLVMCreateTargetMachine(target, t->triple, t->name, "", levels[level],
-                                LLVMRelocPIC, LLVMCodeModelSmall);
+    const char *features = t->amx ? "+amx-tile,+amx-bf16" : "";
+    LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
+        target, t->triple, t->base, features, levels[level], LLVMRelocPIC,
+        LLVMCodeModelSmall);
     if (!machine)
         UNREACHABLE("LLVM has no machine %s", t->name);
     return machine;

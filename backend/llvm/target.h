@@ -14,7 +14,8 @@ typedef struct BeTarget {
     const char *name; /* of targets.def, as the rest */
     IrDeviceKind device;
     bool gpu;
-    const char *triple;
+    const char *triple, *base; /* LLVM's names */
+    bool amx;
     int register_bytes; /* of a vector register; a GPU's has no lanes */
     int num_registers;
 } BeTarget;

@@ -16,8 +16,8 @@
  *   ptx_slice.c   the part of a kernel that some values follow from
  *   ptx_squares.c transposes, a square of elements by each thread
  *   ptx_tree.c    the tree of a reduction, by shuffles
- *   ptx_tiles.c   contractions in tiles (with ptx_operand.c, ptx_stage.c and
- *                 ptx_tile_shape.c)
+ *   ptx_tiles.c   contractions in tiles (with ptx_operand.c, ptx_pairs.c,
+ *                 ptx_stage.c and ptx_tile_shape.c)
  *   ptx_scan.c    running sums and sorts of a team
  *
  * Without further options NVPTX rounds division and square root correctly,

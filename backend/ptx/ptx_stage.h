@@ -94,6 +94,11 @@ void be_ptx_fragment_load(PtxTile *t, PtxSide side, Val buffer, int product,
 void be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
                               Val *out);
 
+/* Adds the products of a step to the thread's sums, or the first `count` of
+ * them, in the order of ir/rules/pairs.h (ptx_pairs.c). */
+void be_ptx_pairs_add_step(PtxTile *t, Val buffer, Val *sums);
+void be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
+
 /* The row or column of a tile that is element `number` (a constant below
  * `each`) of the thread at this place. */
 Val be_ptx_element_of(const PtxTile *t, PtxSide side, Val number, Val place);

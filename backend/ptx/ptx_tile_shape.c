@@ -15,6 +15,7 @@
 #include "backend/ptx/ptx_tiles.h"
 
 #include <math.h>
+#include "ir/rules/pairs.h"
 
 /* ---- shared memory ------------------------------------------------------ */
 
@@ -179,6 +180,15 @@ is_possible(const Problem *p, const PtxTileShape *s)
             (p->t->is_float && p->products > BE_K_BLOCK * (s->k_slices - 1)));
 }
 
+/* Whether products of bf16 can be added in such tiles: a step is a group of
+ * them, for which a thread has two chains beside each sum. */
+static bool
+may_have_pairs(const PtxTileShape *s)
+{
+    return s->step == IR_PAIRS_GROUP &&
+           s->rows * s->columns * PTX_PAIRS_VALUES <= PTX_MAX_SUMS;
+}
+
 /* Blocks that a multiprocessor has at once. */
 static double
 resident(const Problem *p, const PtxTileShape *s)
@@ -288,7 +298,10 @@ be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t)
         PtxTileShape s = shapes[i];
         for (s.k_slices = 1; s.k_slices <= MAX_K_SLICES; s.k_slices *= 2) {
             for (s.step = LEAST_STEP; s.step <= MOST_STEP; s.step *= 2) {
-                double time = is_possible(&p, &s) ? time_of(&p, &s) : INFINITY;
+                bool possible =
+                    is_possible(&p, &s) &&
+                    (!t->contract->contract.pairs || may_have_pairs(&s));
+                double time = possible ? time_of(&p, &s) : INFINITY;
                 if (time < least) {
                     least = time;
                     best = s;

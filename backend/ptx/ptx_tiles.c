@@ -46,6 +46,10 @@ add_product(const PtxTile *t, const Val *x, const Val *y, Val *sums)
 static void
 add_step(PtxTile *t, Val buffer, Val *sums)
 {
+    if (t->t->contract->contract.pairs) {
+        be_ptx_pairs_add_step(t, buffer, sums);
+        return;
+    }
     for (int product = 0; product < t->step; product += t->vector) {
         PtxFragment x, y;
         be_ptx_fragment_load(t, PTX_ROWS, buffer, product, &x);
@@ -63,6 +67,10 @@ add_part_of_step(PtxTile *t, Val buffer, Val count, Val *sums)
     BeUnit *u = e->u;
     Val x[PTX_MAX_EACH], y[PTX_MAX_EACH];
     BeLoop l;
+    if (t->t->contract->contract.pairs) {
+        be_ptx_pairs_add_part(t, buffer, count, sums);
+        return;
+    }
     be_loop_begin(u, &l, be_emit_word(e, 0), count, be_emit_word(e, 1), "rest");
     for (int i = 0; i < num_sums(t); i++)
         sums[i] = be_loop_carry(u, &l, sums[i]);

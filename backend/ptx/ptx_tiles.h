@@ -15,6 +15,7 @@ enum {
     PTX_ALIGN = 16,   /* of arrays, and the widest access */
     PTX_MAX_EACH = 8, /* rows and columns of a thread */
     PTX_MAX_SUMS = PTX_MAX_EACH * PTX_MAX_EACH,
+    PTX_PAIRS_VALUES = 3, /* of a sum of products of bf16: it, and two chains */
     PTX_MAX_SHARED = 48 << 10 /* of a block, without asking the driver */
 };
 

@@ -3,6 +3,9 @@
  *
  *   kernels                 everything
  *   kernels matmul conv     only lines whose name has one of the words
+ *   kernels nt:509x127x61   that product of matrices, m x n x k, and no others
+ *                           (N and T are as below; b16tn:... is a batch of 16,
+ *                           nn:...+ adds a bias)
  *   kernels --rounds N      how often each is timed (9)
  *   kernels --asm           prints the assembly of the chosen lines instead
  *
@@ -208,8 +211,9 @@ matrix(Arena *a, const Product *p, int rows, int columns)
     return arena_printf(a, "%s[%d, %d, %d]", p->dtype, p->batch, rows, columns);
 }
 
+/* With a bias, if requested, that is added to each row. */
 static Line
-line_of_product(Arena *a, const Product *p)
+line_of_product(Arena *a, const Product *p, bool bias)
 {
     int first = p->batch ? 1 : 0;
     Line line = {.flops = 2.0 * p->m * p->n * p->k * (p->batch ? p->batch : 1)};
@@ -223,9 +227,15 @@ line_of_product(Arena *a, const Product *p)
         p->y_turned ? matrix(a, p, p->n, p->k) : matrix(a, p, p->k, p->n);
     s->body = arena_printf(a,
                            "%%d: %s mirrored = dot %%a, %%b {contract_x=[%d] "
-                           "contract_y=[%d]%s}\nyield %%d",
+                           "contract_y=[%d]%s}\n",
                            s->result, first + !p->x_turned, first + p->y_turned,
                            p->batch ? " batch_x=[0] batch_y=[0]" : "");
+    if (bias) {
+        s->types[2] = arena_printf(a, "%s[%d]", p->dtype, p->n);
+        s->body = arena_printf(a, "%s%%r: %s mirrored = add %%d, %%c\n",
+                               s->body, s->result);
+    }
+    s->body = arena_printf(a, "%syield %%%c", s->body, bias ? 'r' : 'd');
     return line;
 }
 
@@ -720,6 +730,7 @@ typedef struct Bench {
     bool assembly;
     int num_words;
     char **words;
+    bool only_products; /* all words were products of given sizes */
 } Bench;
 
 static void
@@ -785,11 +796,54 @@ do_line(const Bench *b, const Line *line)
     arena_release(a);
 }
 
+/* Whether a word asks for a product: [bBATCH]{n,t}{n,t}:MxNxK[+]. */
+static bool
+parse_product(const char *word, Product *p, bool *bias)
+{
+    char x, y;
+    int read = 0;
+    *p = (Product){.name = word, .dtype = "f32"};
+    if (sscanf(word, "b%d", &p->batch) == 1)
+        word += 1 + strspn(word + 1, "0123456789");
+    if (sscanf(word, "%c%c:%dx%dx%d%n", &x, &y, &p->m, &p->n, &p->k, &read) !=
+        5)
+        return false;
+    *bias = strcmp(word + read, "+") == 0;
+    if (word[read] && !*bias)
+        return false;
+    p->x_turned = x == 't';
+    p->y_turned = y == 't';
+    return strchr("nt", x) && strchr("nt", y) && p->m > 0 && p->n > 0 &&
+           p->k > 0;
+}
+
+/* Those that are asked for by their sizes, in place of the words. */
+static void
+do_products_of_words(Bench *b)
+{
+    int num = 0;
+    for (int i = 0; i < b->num_words; i++) {
+        Product p;
+        bool bias;
+        if (!parse_product(b->words[i], &p, &bias)) {
+            b->words[num++] = b->words[i];
+            continue;
+        }
+        Line line = line_of_product(b->arena, &p, bias);
+        line.name = b->words[i];
+        Bench all = *b;
+        all.num_words = 0;
+        do_line(&all, &line);
+    }
+    b->only_products = num == 0 && b->num_words > 0;
+    b->num_words = num;
+}
+
 static void
 do_lines(const Bench *b)
 {
     for (int i = 0; i < NUM_PRODUCTS; i++) {
-        Line line = line_of_product(b->arena, &products[i]);
+        Line line = line_of_product(b->arena, &products[i], false);
         do_line(b, &line);
     }
     for (int i = 0; i < NUM_CONVS; i++) {
@@ -822,8 +876,8 @@ main(int argc, char **argv)
             b.words[b.num_words++] = argv[i];
     }
     const char *here = target_here();
-    wide = here && strcmp(here, "x86-64-v4") == 0;
-    if (!here)
+    wide = here && strncmp(here, "x86-64-v4", strlen("x86-64-v4")) == 0;
+    if (!here || !target_allow(target_find(here)))
         fail("this processor runs none of our targets");
     if (rt_pool_open(CORES, true, &b.pool))
         fail("no threads");
@@ -833,7 +887,9 @@ main(int argc, char **argv)
                "%7s %6s %6s %7s\n",
                here, b.rounds, "", "one core  ", "two cores  ", "compile", "",
                "rate", "peak", "", "roof", "rate", "peak", "", "roof", "ms");
-    do_lines(&b);
+    do_products_of_words(&b);
+    if (!b.only_products)
+        do_lines(&b);
     rt_pool_close(b.pool);
     arena_release(b.arena);
     return 0;

@@ -136,9 +136,9 @@ program(const char *functions)
     p.paper.call = (TfdCall){.abi = TFD_ABI, .replica = 3, .resume = -1};
     p.paper.call.base = arena_alloc(p.arena, FRAME);
     p.paper.hooks = (TfdHooks){.abi = TFD_ABI,
-                                .op = on_op,
-                                .parallel = on_parallel,
-                                .safepoint = on_safepoint};
+                               .op = on_op,
+                               .parallel = on_parallel,
+                               .safepoint = on_safepoint};
     p.paper.log = str_new(p.arena);
     p.paper.stop_op = p.paper.stop_point = -1;
     return p;
@@ -266,11 +266,30 @@ static const char training[] = "func @main() main bytes 64 {\n" CONSTANT(
                              "return\n"
                              "}\n";
 
+/* Closures are joined in each round of the loop inside. */
+static const char joining[] = "func @main() main bytes 64 {\n" CONSTANT(
+    "two", "i32", "i32", "[frame+0]", "2") CONSTANT("zero", "i32", "i32",
+                                                    "[frame+4]", "0")
+    CONSTANT("one", "i32", "i32", "[frame+8]",
+             "1") "for %two (%i: i32 [frame+12]) {\n"
+                  "%n: i32 [frame+20] = for %two, %zero (%k: i32 [frame+24], "
+                  "%a: i32 [frame+16]) {\n" ADD(
+                      "c", "[frame+28]", "a",
+                      "one") "join\n"
+                             "print %i, %k, %c {format=\"round\"}\n"
+                             "yield %c\n"
+                             "}\n"
+                             "print %n {format=\"rounds of\"}\n"
+                             "yield\n"
+                             "}\n"
+                             "return\n"
+                             "}\n";
+
 static const char *
-run_training(int elements, int stop_after)
+run_training(const char *main, int elements, int stop_after)
 {
     static char text[1000];
-    Program p = program(training);
+    Program p = program(main);
     p.paper.elements = elements;
     p.paper.stop_point = stop_after;
     int32_t status = call(&p, "main", "tfd_main");
@@ -296,8 +315,20 @@ main_resumes_at_every_safepoint(void **state)
         "step 0 1; safe 0; step 0 2; safe 0; epoch of 2; "
         "step 1 1; safe 0; step 1 2; safe 0; epoch of 2; ";
     for (int stop = -1; stop < 4; stop++)
-        assert_string_equal(run_training(2, stop), whole);
-    assert_string_equal(run_training(0, -1), "epoch of 0; epoch of 0; ");
+        assert_string_equal(run_training(training, 2, stop), whole);
+    assert_string_equal(run_training(training, 0, -1),
+                        "epoch of 0; epoch of 0; ");
+}
+
+static void
+loops_that_join_have_safepoints(void **state)
+{
+    (void)state;
+    static const char whole[] =
+        "round 0 0 1; safe 0; round 0 1 2; safe 0; rounds of 2; "
+        "round 1 0 1; safe 0; round 1 1 2; safe 0; rounds of 2; ";
+    for (int stop = -1; stop < 4; stop++)
+        assert_string_equal(run_training(joining, 0, stop), whole);
 }
 
 static void
@@ -505,6 +536,7 @@ main(void)
         cmocka_unit_test(loops_count_and_carry),
         cmocka_unit_test(the_first_status_ends_a_function),
         cmocka_unit_test(main_resumes_at_every_safepoint),
+        cmocka_unit_test(loops_that_join_have_safepoints),
         cmocka_unit_test(a_while_stops_at_its_most_rounds),
         cmocka_unit_test(each_round_of_a_loop_loads_the_stop_word),
         cmocka_unit_test(a_function_says_where_it_is),

@@ -1,6 +1,8 @@
 /*
  * products_test.c - GEMMs and convolutions, in tiles
  *
+ *   products_test [TEST]       (only that one, as "products of bf16")
+ *
  * Kernels whose operands are packed in every possible way, against the
  * evaluator, bit for bit: full and partial tiles, one and several blocks of k,
  * columns in several pieces, accumulators that are the result and accumulators
@@ -208,8 +210,8 @@ static const Case cases[] = {
      {"T[n, 7, 7, 16]", "T[3, 1, 1, 16]"},
      "%r: T[n, 7, 7, 16] per_replica = conv %a, %b {low=[1, 0] "
      "dims=[7, 7] step=[1, 1] groups=16}"},
-    /* the sums of all places: blocks end within rows, several bands, places that
-     * do not fit the registers */
+    /* the sums of all places: blocks end within rows, several bands, places
+     * that do not fit the registers */
     {"T[3, 3, 1, 20]",
      {"T[n, 9, 10, 20]", "T[n, 9, 10, 20]"},
      "%r: T[3, 3, 1, 20] per_replica = conv_weights %a, %b {low=[1, 1] "
@@ -241,6 +243,54 @@ static const Case cases[] = {
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},
      "%r: T[9, 64] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    /* zeros at the first and last k of a tile, along k and along rows, in one
+     * and several blocks, with an epilogue, in a batch */
+    {"T[45, 70]",
+     {"T[45, 700]", "T[700, 70]"},
+     "%r: T[45, 70] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[45, 70]",
+     {"T[700, 45]", "T[700, 70]"},
+     "%x: T[45, 70] per_replica = dot %a, %b {contract_x=[0] contract_y=[0]}\n"
+     "%r: T[45, 70] per_replica = neg %x"},
+    {"T[n, 45, 33]",
+     {"T[n, 45, 261]", "T[n, 261, 33]"},
+     "%r: T[n, 45, 33] per_replica = dot %a, %b {contract_x=[2] "
+     "contract_y=[1] batch_x=[0] batch_y=[0]}"},
+    /* elements that do not depend on the products: after or before the diagonal,
+     * in tiles that end within the rows and columns; where a row of a matrix is
+     * not positive, in blocks of products; where all are, and none */
+    {"T[n, 45, 70]",
+     {"T[n, 45, 36]", "T[n, 36, 70]"},
+     "%i: i64[45, 70] mirrored = iota {dims=[45, 70] dtype=i64 axis=1}\n"
+     "%j: i64[45, 70] mirrored = iota {dims=[45, 70] dtype=i64 axis=0}\n"
+     "%m: bool[45, 70] mirrored = le %i, %j\n"
+     "%x: T[n, 45, 70] per_replica = dot %a, %b {contract_x=[2] contract_y=[1] "
+     "batch_x=[0] batch_y=[0]}\n"
+     "%h: T mirrored = constant {dims=[] dtype=T data=[-7.0]}\n"
+     "%y: T[n, 45, 70] per_replica = where %m, %x, %h\n"
+     "%r: T[n, 45, 70] per_replica = neg %y"},
+    {"T[n, 64]",
+     {"T[n, 24]", "T[24, 64]"},
+     "%i: i64[n, 64] per_replica = iota {dims=[n, 64] dtype=i64 axis=1}\n"
+     "%j: i64[n, 64] per_replica = iota {dims=[n, 64] dtype=i64 axis=0}\n"
+     "%m: bool[n, 64] per_replica = lt %i, %j\n"
+     "%x: T[n, 64] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
+     "%h: T mirrored = constant {dims=[] dtype=T data=[0.5]}\n"
+     "%r: T[n, 64] per_replica = where %m, %h, %x"},
+    {"T[45, 70]",
+     {"T[45, 700]", "T[700, 70]", "T[45, 1]"},
+     "%x: T[45, 70] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
+     "%h: T mirrored = constant {dims=[] dtype=T data=[0.0]}\n"
+     "%m: bool[45, 1] per_replica = gt %c, %h\n"
+     "%y: T[45, 70] per_replica = mul %x, %x\n"
+     "%r: T[45, 70] per_replica = where %m, %y, %h"},
+    /* both the sums and something that a choice of them gives */
+    {"T[45, 70]",
+     {"T[45, 30]", "T[30, 70]", "bool[45, 70]"},
+     "%x: T[45, 70] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
+     "%h: T mirrored = constant {dims=[] dtype=T data=[0.0]}\n"
+     "%y: T[45, 70] per_replica = where %c, %x, %h\n"
+     "%r: T[45, 70] per_replica = add %y, %x"},
     /* no product, but squares that are transposed */
     {"T[40, n]",
      {"T[n, 40]"},
@@ -261,7 +311,7 @@ static void
 add_typed(Str *s, const char *text, const char *dtype)
 {
     for (; *text; text++) {
-        if (text[0] == 'T' && text[1] == '[')
+        if (text[0] == 'T' && (text[1] == '[' || text[1] == ' '))
             str_add(s, dtype);
         else
             str_addc(s, *text);
@@ -325,7 +375,7 @@ check(Arena *a, const BeKernels *kernels, RtCode *const *codes, int num,
     for (int i = 0; i < kernels->len; i++) {
         int64_t dims[RUN_MAX_DIMS];
         run_dims(kernels->data[i], n, dims);
-        for (int v = 0; v < RUN_NUM_VALUES; v++) {
+        for (int v = 0; v < RUN_NUM_VALUES + (n > 1); v++) {
             RunCase c = {kernels->data[i], dims, v + i, (RunValues)v};
             const char *wrong = run_compare(a, codes, num, &c);
             if (wrong)
@@ -339,15 +389,17 @@ static void
 products_have_the_bits_of_the_interpreter(void **state)
 {
     const char *dtype = *state;
-    static const char *const targets[] = {"x86-64-v3", "x86-64-v4"};
+    static const char *const targets[] = {"x86-64-v3", "x86-64-v4",
+                                          "x86-64-v4+amx"};
     static const int64_t rows[] = {0, 1, 37};
     Arena *a = arena_new(NULL, "products");
     BeKernels kernels = kernels_of(a, dtype, 600);
     run_sample(&kernels);
-    RtCode *codes[4];
+    RtCode *codes[6];
     int num = 0;
-    for (int t = 0; t < 2; t++) {
-        if (!target_runs_here(targets[t]))
+    for (int t = 0; t < 3; t++) {
+        bool own = t < 2 || strcmp(dtype, "bf16") == 0; /* code of its own */
+        if (!own || !target_runs_here(targets[t]))
             continue;
         codes[num++] = run_compile(&kernels, targets[t], 0);
         codes[num++] = run_compile(&kernels, targets[t], 2);
@@ -375,14 +427,13 @@ batches_are_products_too(void **state)
 }
 
 #define OF(dtype)                                                              \
-    {                                                                          \
-        "products of " dtype, products_have_the_bits_of_the_interpreter, NULL, \
-            NULL, dtype                                                        \
-    }
+    {"products of " dtype, products_have_the_bits_of_the_interpreter, NULL,    \
+     NULL, dtype}
 
 int
-main(void)
+main(int argc, char **argv)
 {
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     const struct CMUnitTest tests[] = {
         OF("f32"),
         OF("f64"),

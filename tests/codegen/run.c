@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "backend/codegen/emit.h"
+#include "ir/plan/target.h"
 #include "tests/ref/kernel_eval.h"
 #include "tests/unit/sweep.h"
 
@@ -50,6 +51,10 @@ run_compile(const BeKernels *kernels, const char *target, int level)
         objects[i] = (PlanObject){o->name, o->bytes, o->size};
     }
     RtCode *linked;
+    const TargetInfo *t = target_find(
+        strcmp(target, "native") == 0 ? target_here() : target);
+    if (!t || !target_allow(t))
+        UNREACHABLE("code for %s does not run here", target);
     must(rt_code_open(objects, num, &linked));
     arena_release(a);
     return linked;
@@ -88,6 +93,16 @@ next_random(uint64_t *state)
     return x ^ (x >> 31);
 }
 
+/* Of bf16: products are on both sides of the least normal f32, and some factors
+ * are subnormal. */
+static double
+made_up_small(uint64_t r)
+{
+    double x =
+        ldexp((double)(128 + (r >> 40) % 128), -62 - (int)(r >> 20) % 80);
+    return r % 4 == 0 ? 0.0 : r % 4 == 1 ? -x : x;
+}
+
 static Scalar
 made_up_float(DType t, uint64_t r, RunValues values)
 {
@@ -103,9 +118,26 @@ made_up_float(DType t, uint64_t r, RunValues values)
         x = specials[(r >> 8) % (sizeof specials / sizeof specials[0])];
     else if (wild && r % 3 == 1)
         x = ldexp(x, (int)((r >> 4) % 80) - 40);
-    if (values == RUN_TINY)
+    if (values == RUN_TINY && t == DT_bf16)
+        x = made_up_small(r);
+    else if (values == RUN_TINY)
         x = r % 4 ? 0.0 : t == DT_f64 ? 1e-200 : 1e-30;
     return scalar_float(t, x);
+}
+
+/* Of an array of zeros, or one that such an array is multiplied with. */
+static Scalar
+made_up_sparse(DType t, uint64_t r, bool zeros)
+{
+    double tiny = t == DT_f64 ? 1e-200 : 1e-30;
+    double x =
+        r % 2 ? (double)(int64_t)(r >> 11) / (double)(INT64_C(1) << 50) : tiny;
+    bool rare = (r >> 1) % 500 == 0;
+    if (zeros)
+        return scalar_float(t, rare ? x : 0.0);
+    if (rare && (r >> 20) % 8 == 0)
+        return scalar_float(t, INFINITY);
+    return scalar_float(t, rare ? x : -x);
 }
 
 static Scalar
@@ -125,11 +157,15 @@ static void
 make_up(const KArray *a, int64_t size, void *to, uint64_t seed,
         RunValues values)
 {
+    uint64_t first = seed;
     bool negative = values == RUN_TINY && seed % 2;
     for (int64_t i = 0; i < size; i++) {
         uint64_t r = next_random(&seed);
-        Scalar x = dtype_is_float(a->dtype) ? made_up_float(a->dtype, r, values)
-                                            : made_up_int(a->dtype, r, values);
+        bool is_float = dtype_is_float(a->dtype);
+        Scalar x = !is_float ? made_up_int(a->dtype, r, values)
+                   : values == RUN_SPARSE
+                       ? made_up_sparse(a->dtype, r, first % 2)
+                       : made_up_float(a->dtype, r, values);
         if (negative && dtype_is_float(a->dtype))
             x.f = -x.f;
         scalar_store(a->dtype, to, i, x);

@@ -19,12 +19,16 @@ void run_sample(BeKernels *kernels);
 RtCode *run_compile(const BeKernels *kernels, const char *target, int level);
 
 /* The inputs: numbers around 0; infinities, NaNs, extremes and exact halves
- * among them; -0 and numbers that underflow when multiplied. */
+ * among them; -0 and numbers that underflow when multiplied (of
+ * bf16, or almost).  For products,
+ * every second array is zero but for few numbers, and the others are negative
+ * but for few positive ones and infinities. */
 typedef enum RunValues {
     RUN_TAME,
     RUN_WILD,
     RUN_TINY,
-    RUN_NUM_VALUES
+    RUN_NUM_VALUES,
+    RUN_SPARSE = RUN_NUM_VALUES
 } RunValues;
 
 typedef struct RunCase {

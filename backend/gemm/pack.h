@@ -1,0 +1,34 @@
+/*
+ * pack.h - shared by the files that pack A and B
+ */
+#ifndef TFD_BACKEND_GEMM_PACK_H
+#define TFD_BACKEND_GEMM_PACK_H
+
+#include "backend/gemm/gemm.h"
+
+/* Packs one k, or `step` of them: the first has number `at` among the packed
+ * ones. */
+typedef struct Pack Pack;
+typedef void PackProduct(Pack *p, Val at);
+
+struct Pack {
+    GemmCode *t;
+    const GemmOperand *operand;
+    PackProduct *pack;
+    int step;       /* products that pack does at once */
+    Val first;      /* element of the packed memory for the first product */
+    int64_t stride; /* elements from product to product */
+};
+
+/* The last index of the products. */
+const KVar *be_gemm_last_product(const GemmCode *t);
+/* Whether its extent is a multiple of n. */
+bool be_gemm_has_whole(const GemmCode *t, int n);
+
+/* Packs the products begin .. end, in runs of the last index. */
+void be_gemm_pack_products(Pack *p, Val begin, Val end);
+
+/* A mask for each vector of the tile that extends beyond `count` lanes. */
+void be_gemm_set_masks(Emit *e, Val count);
+
+#endif

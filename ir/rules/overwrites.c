@@ -1,0 +1,105 @@
+/*
+ * overwrites.c - carried values of which a loop keeps nothing
+ *
+ * A loop that collects the rows of its rounds, as those do that keep values for
+ * their gradients, carries an array that begins as zeros and gets row t, or the
+ * last row but t, in round t.  When the rounds are as many as the rows, all are
+ * replaced, and nobody sees the zeros: so they need not be copied.
+ */
+#include "ir/rules/overwrites.h"
+
+#include "ir/loop.h"
+#include "ir/ops/op.h"
+#include "ir/rules/build.h"
+
+/* What v is inside of the kernels that hand it on. */
+static const IrValue *
+source_of(const IrValue *v)
+{
+    for (;;) {
+        const IrOp *of = v->block ? v->block->op : NULL;
+        if (v->def && v->def->kind == OP_kernel)
+            v = ir_block_yield(v->def->regions[0])->operands[v->index];
+        else if (of && of->kind == OP_kernel)
+            v = of->operands[v->index];
+        else
+            return v;
+    }
+}
+
+static bool
+is_known(const IrValue *v, int64_t *x)
+{
+    Scalar s;
+    if (!ir_const_known(source_of(v), &s) || dtype_is_float(s.dtype))
+        return false;
+    *x = s.i;
+    return true;
+}
+
+/* Whether v counts the rounds of a loop from 0 to last, or back. */
+static bool
+counts_rounds(const IrValue *v, const IrValue *index, int64_t last)
+{
+    int64_t from;
+    v = source_of(v);
+    if (v == index)
+        return true;
+    const IrOp *op = v->def;
+    if (!op || (v->type.dtype != DT_i32 && v->type.dtype != DT_i64))
+        return false;
+    if (op->kind == OP_cast)
+        return counts_rounds(op->operands[0], index, last);
+    return op->kind == OP_sub && is_known(op->operands[0], &from) &&
+           from == last && counts_rounds(op->operands[1], index, last);
+}
+
+typedef struct Uses {
+    const IrValue *of;
+    int num;
+} Uses;
+
+static void
+count_uses(IrOp *op, void *data)
+{
+    Uses *u = data;
+    for (int i = 0; i < op->num_operands; i++)
+        u->num += op->operands[i] == u->of;
+}
+
+static bool
+is_used_once(const IrValue *v)
+{
+    Uses u = {.of = v};
+    ir_walk(v->block, count_uses, &u);
+    return u.num == 1;
+}
+
+/* The axis along which op replaces rows. */
+static int
+axis_of(const IrOp *op)
+{
+    return ir_has(op, A_axis) ? (int)ir_int(op, A_axis) : 0;
+}
+
+bool
+ir_for_overwrites(const IrOp *op, int i)
+{
+    int64_t rounds;
+    IrLoop loop = ir_loop(op);
+    const IrValue *next = loop.next[i], *arg = loop.body_arg[i];
+    if (op->kind != OP_for || !next->def || next->def->kind != OP_kernel ||
+        next->def->block != loop.body || !is_used_once(arg))
+        return false;
+    const IrValue *made =
+        ir_block_yield(next->def->regions[0])->operands[next->index];
+    const IrOp *set = made->def;
+    if (!set || set->kind != OP_scatter || ir_enum(set, A_mode) != UPDATE_set ||
+        source_of(set->operands[0]) != arg || !is_used_once(set->operands[0]) ||
+        set->operands[1]->type.rank != 0)
+        return false;
+    Dim rows = made->type.dims[axis_of(set)];
+    return is_known(op->operands[0], &rounds) && ir_dim_is_const(rows) &&
+           rows.c == rounds &&
+           counts_rounds(set->operands[1], loop.index, rounds - 1);
+}

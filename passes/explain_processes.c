@@ -106,8 +106,8 @@ add_devices(Str *out, const IrModule *m, bool are_gpus)
     const char *two_phase = ir_coll_names[IR_COLL_TWO_PHASE];
     str_add(out, are_gpus ? "  nccl               " : "  shared memory      ");
     if (asked.algorithm != ALGORITHM_auto)
-        str_addf(out, "%s, since %s\n",
-                 ir_words[WORDS_ALGORITHM][asked.algorithm], asked.why);
+        str_addf(out, "%s, since %s\n", pass_algorithm_name(m, &asked),
+                 asked.why);
     else if (are_gpus)
         str_addf(out, "%s\n", two_phase);
     else

@@ -24,19 +24,20 @@ default_algorithm(const IrModule *m)
 {
     if (ir_strategy_info[m->strategy].central)
         return (CollectiveAlgorithm){
-            ALGORITHM_reduction_to_one, 0,
+            ALGORITHM_reduction_to_one, 0, m->home,
             "central_storage combines where its variables are"};
     if (m->num_workers > 1 &&
         !(has_devices(m, DEVICE_cuda) && has_host_devices(m)))
         return (CollectiveAlgorithm){
-            ALGORITHM_auto, 0,
+            ALGORITHM_auto, 0, 0,
             "devices of a worker first, then workers over the network"};
     if (!has_devices(m, DEVICE_cuda))
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0,
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, 0,
                                      "all devices share memory"};
     if (!has_host_devices(m))
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "all devices are GPUs"};
-    return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, 0,
+                                     "all devices are GPUs"};
+    return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0, 0,
                                  "some devices are CPUs and some are GPUs"};
 }
 
@@ -44,7 +45,7 @@ default_algorithm(const IrModule *m)
  * for. */
 typedef struct Asked {
     IrAlgorithm algorithm;
-    int packs;
+    int packs, root;
     const char *why;
 } Asked;
 
@@ -55,9 +56,9 @@ asked_for(const IrModule *m, const IrOp *op)
         bool has_packs = ir_attr_index(op->kind, A_packs) >= 0;
         return (Asked){(IrAlgorithm)ir_enum(op, A_implementation),
                        has_packs ? (int)ir_int(op, A_packs) : 0,
-                       "the call asks for it"};
+                       (int)ir_int(op, A_root), "the call asks for it"};
     }
-    return (Asked){m->algorithm, m->packs, "it is asked for"};
+    return (Asked){m->algorithm, m->packs, m->root, "it is asked for"};
 }
 
 static bool
@@ -73,20 +74,21 @@ pass_algorithm(const IrModule *m, const IrOp *op)
     if (asked.algorithm == ALGORITHM_auto)
         return default_algorithm(m);
     if (is_nccl(asked.algorithm) && has_host_devices(m))
-        return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
+        return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0, 0,
                                      "NCCL does not reach devices of the CPU"};
     if (asked.algorithm == ALGORITHM_nccl)
         return (CollectiveAlgorithm){is_nccl(m->algorithm) ? ALGORITHM_auto
                                                            : ALGORITHM_nccl,
-                                     0, "NCCL is asked for"};
+                                     0, 0, "NCCL is asked for"};
     if (asked.algorithm == ALGORITHM_nccl_allreduce)
         return (CollectiveAlgorithm){
-            asked.algorithm, 0,
+            asked.algorithm, 0, 0,
             "it is asked for; the order of sums is NCCL's, not that of a run "
             "on other devices"};
     if (asked.algorithm == ALGORITHM_two_phase)
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0, asked.why};
-    return (CollectiveAlgorithm){asked.algorithm, asked.packs, asked.why};
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, 0, asked.why};
+    return (CollectiveAlgorithm){asked.algorithm, asked.packs, asked.root,
+                                 asked.why};
 }
 
 CollectiveAlgorithm
@@ -94,21 +96,41 @@ pass_gather_algorithm(const IrModule *m, const IrOp *op)
 {
     CollectiveAlgorithm w = pass_algorithm(m, op);
     if (w.algorithm == ALGORITHM_hierarchical_copy)
-        return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
+        return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0, 0,
                                      "hierarchical_copy does not gather"};
     if (w.algorithm == ALGORITHM_nccl_allreduce)
         return (CollectiveAlgorithm){is_nccl(m->algorithm) ? ALGORITHM_auto
                                                            : ALGORITHM_nccl,
-                                     0, "ncclAllReduce does not gather"};
+                                     0, 0, "ncclAllReduce does not gather"};
     if (w.algorithm == ALGORITHM_ring)
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "ring does not gather"};
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, 0,
+                                     "ring does not gather"};
     return w;
+}
+
+/* "cpu:1", or where workers have equal names "cpu:1 of worker 2". */
+const char *
+pass_device_name(const IrModule *m, int replica)
+{
+    IrDevices devices = {0};
+    if (ir_devices_parse(m->arena, m->devices, &devices) || !devices.len)
+        return m->devices;
+    const char *name =
+        ir_device_name(m->arena, devices.data[replica % devices.len]);
+    if (m->num_workers == 1)
+        return name;
+    return arena_printf(m->arena, "%s of worker %d", name,
+                        replica / devices.len);
 }
 
 /* The symmetric algorithm is two_phase, on whatever it is carried out. */
 const char *
 pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
 {
+    if (w->algorithm == ALGORITHM_reduction_to_one)
+        return arena_printf(m->arena, "%s on %s",
+                            ir_words[WORDS_ALGORITHM][w->algorithm],
+                            pass_device_name(m, w->root));
     if (w->algorithm)
         return ir_words[WORDS_ALGORITHM][w->algorithm];
     return is_nccl(m->algorithm) ? "nccl" : "two_phase";

@@ -10,6 +10,7 @@
 typedef struct CollectiveAlgorithm {
     IrAlgorithm algorithm; /* auto: slice by slice, by all devices alike */
     int packs;             /* of hierarchical_copy */
+    int root;              /* of reduction_to_one: whose device combines */
     const char *why;
 } CollectiveAlgorithm;
 
@@ -21,6 +22,9 @@ CollectiveAlgorithm pass_algorithm(const IrModule *m, const IrOp *op);
 /* The algorithm of a gather: through one device, unless all devices take part
  * alike. */
 CollectiveAlgorithm pass_gather_algorithm(const IrModule *m, const IrOp *op);
+
+/* The device of a replica. */
+const char *pass_device_name(const IrModule *m, int replica);
 
 /* Its name for --explain. */
 const char *pass_algorithm_name(const IrModule *m,

@@ -1,9 +1,9 @@
 /*
  * central.c - variables that live on one device
  *
- *   read v                  %own = replica_id == 0
+ *   read v                  %own = replica_id == home
  *                           %x = if %own { read v } { zeros }
- *                           %v = all_reduce %x {op=first}
+ *                           %v = all_reduce %x {op=first root=home}
  *   write v                 if %own { write v }
  *
  * A variable whose locality is on(itself) is final: only its home accesses it,
@@ -44,7 +44,7 @@ static IrOp *
 build_is_home(IrBlock *b, Loc loc)
 {
     IrValue *id = ir_build0(b, OP_replica_id, loc);
-    IrValue *home = ir_const_int(b, DT_i32, 0, loc);
+    IrValue *home = ir_const_int(b, DT_i32, b->func->module->home, loc);
     IrValue *own = ir_build2(b, OP_eq, id, home, loc);
     return ir_build_op(b, OP_if, 1, &own, loc);
 }
@@ -78,6 +78,9 @@ pass_central_end(IrBlock *home, int n, IrValue **values, Loc loc)
         return;
     IrOp *all =
         ir_build_all_reduce(choice->block, AGG_first, n, choice->results, loc);
+    int at = choice->block->func->module->home;
+    if (at)
+        ir_set_int(all, A_root, at);
     memcpy(values, all->results, (size_t)n * sizeof *values);
 }
 

@@ -6,14 +6,17 @@
  * replica a component of its own.  Strategies with one replica keep one copy,
  * on which both attributes have no further effect.
  *
- * An initial value is computed once, at the beginning of main on the host,
- * and written to every copy, so that all copies start equal.  It is written
- * in update context: each part of a sync-on-read sum starts at the whole
- * initial value, as in TensorFlow.
+ * An initial value is computed at the beginning of main, by each device for its
+ * own copy: no value of a variable's size is ever on the host or travels, and
+ * all copies start equal, since all devices compute the same bits (D7, D24).
+ * Only what a device cannot do, such as reading a parameter, the host does
+ * before.  A value is written in update context: each part of a sync-on-read
+ * sum starts at the whole initial value, as in TensorFlow.
  */
 #include <assert.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
+#include "ir/rules/locality.h"
 #include "passes/support/pass.h"
 
 static void
@@ -25,28 +28,62 @@ resolve_sync(IrVar *v)
         v->sync == SYNC_ON_READ ? LOCAL_PER_REPLICA : LOCAL_MIRRORED;
 }
 
-/* The initializer's body, then the write of its result to every copy, before
- * `first` of main. */
+/* Whether only the host executes op. */
+static bool
+needs_host(const IrOp *op)
+{
+    const IrOpInfo *info = &ir_op_info[op->kind];
+    return op->num_regions || info->effect != PURE || info->code == CODE_host;
+}
+
+/* Whether the devices can compute the value from what the host has first, such
+ * as parameters.  Servers get it from the host. */
+static bool
+is_made_on_devices(const IrModule *m, const IrFunc *init)
+{
+    const IrOp *end = init->body->last;
+    if (ir_strategy_info[m->strategy].servers)
+        return false;
+    for (const IrOp *op = init->body->first; op != end; op = op->next)
+        for (int i = 0; needs_host(op) && i < op->num_operands; i++)
+            if (op->operands[i]->def && !needs_host(op->operands[i]->def))
+                return false;
+    return true;
+}
+
+/* The initializer's operations, in the update or before it; returns the
+ * value. */
+static IrValue *
+clone_init(PassCx *cx, const IrFunc *init, IrBlock *before, IrBlock *inside)
+{
+    IrCloneMap *map = ir_clone_map(cx->arena);
+    bool on_devices = is_made_on_devices(cx->m, init);
+    const IrOp *end = init->body->last;
+    for (const IrOp *op = init->body->first; op != end; op = op->next)
+        ir_clone_op(map, op, on_devices && !needs_host(op) ? inside : before);
+    return ir_clone_get(map, end->operands[0]);
+}
+
+/* The write of the initializer's result to every copy, before `first` of main.
+ */
 static void
 write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
 {
     const IrFunc *init = ir_func_find(cx->m, v->init);
-    IrBlock *b = ir_block_scratch(first);
-    IrCloneMap *map = ir_clone_map(cx->arena);
-    ir_clone_body(map, init->body, b);
-    IrOp *result = ir_block_yield(b);
-    IrValue *value = result->operands[0];
-    ir_remove(result);
-
-    IrOp *update = ir_build_op(b, OP_update, 0, NULL, v->loc);
+    IrBlock *b = ir_block_scratch(first), *update_at = ir_block_scratch(first);
+    IrOp *update = ir_build_op(update_at, OP_update, 0, NULL, v->loc);
+    IrBlock *inside = update->regions[0];
+    IrValue *value = clone_init(cx, init, b, inside);
     ir_set_text(update, A_var, v->name);
-    ir_build_write(update->regions[0], v->name, UPDATE_set, value, v->loc);
-    ir_build_yield(update->regions[0], 0, NULL, v->loc);
-    ir_stamp(b, ir_reason(cx->m, "place_variables.initial", v->loc,
-                          "the initial value of \"%s\", computed once and "
-                          "written to every copy",
-                          v->name));
+    ir_build_write(inside, v->name, UPDATE_set, value, v->loc);
+    ir_build_yield(inside, 0, NULL, v->loc);
+    const IrReason *reason = ir_reason(
+        cx->m, "place_variables.initial", v->loc,
+        "the initial value of \"%s\", written to every copy", v->name);
+    ir_stamp(b, reason);
+    ir_stamp(update_at, reason);
     ir_splice_before(first, b);
+    ir_splice_before(first, update_at);
 }
 
 /* Two variables may share an initializer, and one may belong to no variable:
@@ -78,5 +115,7 @@ pass_place_variables(PassCx *cx)
         resolve_sync(m->vars.data[i]);
     if (main_fn)
         write_initial_values(cx, main_fn->body->first);
+    if (main_fn)
+        ir_infer_localities(main_fn);
     return true;
 }

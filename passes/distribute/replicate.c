@@ -437,6 +437,65 @@ insert_launch(Outline *o, IrOp *before, const IrReason *why)
     return launch;
 }
 
+typedef struct Use {
+    const IrValue *of;
+    IrValue *by; /* NULL: it is only looked for */
+    bool found;
+} Use;
+
+static void
+visit_use(IrOp *op, void *data)
+{
+    Use *u = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        if (op->operands[i] != u->of)
+            continue;
+        u->found = true;
+        if (u->by)
+            op->operands[i] = u->by;
+    }
+}
+
+/* Of main's operation, whose regions are main, or of what devices do. */
+static bool
+visit_op(IrOp *op, Use *u)
+{
+    u->found = false;
+    if (is_device_op(op))
+        ir_walk_op(op, visit_use, u);
+    else
+        visit_use(op, u);
+    return u->found;
+}
+
+/* What a closure gives is waited for where main uses it first: in each block
+ * that no use comes before. */
+static void
+fetch_at_uses(Replicate *r, IrBlock *b, const IrValue *old, IrValue *now,
+              IrValue *fetched)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        Use use = {.of = old};
+        if (visit_op(op, &use)) {
+            if (!fetched)
+                fetched = insert_fetch(r, op, now, 0);
+            use.by = fetched;
+            visit_op(op, &use);
+        }
+        for (int i = 0; !is_device_op(op) && i < op->num_regions; i++)
+            fetch_at_uses(r, op->regions[i], old, now, fetched);
+    }
+}
+
+/* What main waits for by name has been fetched there. */
+static void
+remove_wait(IrOp *op, void *unused)
+{
+    (void)unused;
+    if (op->kind == OP_join && op->num_operands)
+        ir_remove(op);
+}
+
 /* Replaces main's uses of the group's values by the launch's results. */
 static void
 forward_results(Outline *o, IrOp *launch, IrOp *before)
@@ -444,9 +503,14 @@ forward_results(Outline *o, IrOp *launch, IrOp *before)
     for (int i = 0; i < o->results.len; i++) {
         IrValue *old = o->results.data[i], *now = launch->results[i];
         now->name = old->name;
-        if (old->type.locality == LOCAL_HOST)
+        if (old->type.locality != LOCAL_HOST) {
+            ir_forward(old, now);
+        } else if (ir_int(launch, A_scheduled)) {
+            fetch_at_uses(o->r, launch->block, old, now, NULL);
+        } else {
             now = insert_fetch(o->r, before, now, 0);
-        ir_forward(old, now);
+            ir_forward(old, now);
+        }
     }
 }
 
@@ -497,6 +561,7 @@ replicate_main(PassCx *cx, IrFunc *fn)
         /* later groups may capture values that this one forwarded */
         ir_apply_forwards(fn);
     }
+    ir_walk(fn->body, remove_wait, NULL);
 }
 
 bool

@@ -50,6 +50,8 @@ set_algorithm(IrModule *m, const IrOp *op, IrOp *start)
         ir_set_enum(start, A_algorithm, w.algorithm);
     if (ir_algorithm_has_packs(w.algorithm))
         ir_set_int(start, A_packs, w.packs);
+    if (w.root && (gathers || ir_enum(op, A_op) != AGG_first))
+        ir_set_int(start, A_root, w.root);
     start->reason = ir_reason(m, r->rule, r->loc, "%s; algorithm %s: %s",
                               r->cause, pass_algorithm_name(m, &w), w.why);
 }

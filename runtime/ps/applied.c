@@ -4,6 +4,7 @@
 #include "runtime/ps/applied.h"
 
 #include <string.h>
+#include "runtime/ps/staleness/staleness.h"
 
 static uint8_t *
 byte_of(RtAppliedSet *s, int64_t id)
@@ -49,72 +50,95 @@ rt_applied_add(RtAppliedSet *s, int64_t id)
 /* ---- what it is counted for ---------------------------------------------- */
 
 void
-rt_meter_init(RtPsMeter *m, Arena *a)
+rt_meter_pull(RtPsMeter *m, size_t n)
 {
-    *m = (RtPsMeter){.arena = a};
-}
-
-int
-rt_staleness_row(int64_t staleness)
-{
-    int row = 0;
-    while (staleness && row < RT_PS_STALENESS_ROWS - 1) {
-        staleness >>= 1;
-        row++;
-    }
-    return row;
-}
-
-static RtPsPuller *
-find(RtPsMeter *m, const RtPsRoute *route)
-{
-    for (int i = 0; i < m->pullers.len; i++) {
-        RtPsPuller *p = &m->pullers.data[i];
-        if (p->route.len == route->len &&
-            memcmp(p->route.id, route->id, route->len) == 0)
-            return p;
-    }
-    return NULL;
-}
-
-/* Whoever connects again is another one, so places are used again. */
-static RtPsPuller *
-add(RtPsMeter *m, const RtPsRoute *route)
-{
-    RtPsPuller new = {.route = *route};
-    if (m->pullers.len < RT_PS_MOST_TASKS) {
-        VEC_PUSH(m->arena, m->pullers, new);
-        return &m->pullers.data[m->pullers.len - 1];
-    }
-    RtPsPuller *p = &m->pullers.data[m->next];
-    m->next = (m->next + 1) % RT_PS_MOST_TASKS;
-    *p = new;
-    return p;
-}
-
-void
-rt_meter_pull(RtPsMeter *m, const RtPsRoute *from, size_t n)
-{
-    RtPsPuller *p = find(m, from);
-    if (!p)
-        p = add(m, from);
-    p->has_pulled = true;
-    p->closures = m->load.closures;
     m->load.pulled += (int64_t)n;
 }
 
-void
-rt_meter_push(RtPsMeter *m, const RtPsRoute *from, size_t n)
+bool
+rt_meter_admits(RtPsMeter *m, int64_t clock)
 {
-    RtPsPuller *p = find(m, from);
+    if (m->bound < 0 || clock == RT_PS_NO_PULL ||
+        m->load.closures - clock <= m->bound)
+        return true;
+    m->load.refused++;
+    return false;
+}
+
+void
+rt_meter_push(RtPsMeter *m, int64_t clock, size_t n)
+{
     RtPsLoad *l = &m->load;
-    if (p && p->has_pulled) {
-        int64_t staleness = l->closures - p->closures;
+    if (clock != RT_PS_NO_PULL) {
+        int64_t staleness = l->closures - clock;
         l->staleness[rt_staleness_row(staleness)]++;
+        l->staleness_sum += staleness;
         if (staleness > l->stalest)
             l->stalest = staleness;
-        p->has_pulled = false;
     }
     l->closures++;
     l->pushed += (int64_t)n;
+}
+
+/* ---- pushes that are kept ------------------------------------------------ */
+
+bool
+rt_staging_has(const RtStaging *s, int64_t id, int64_t attempt)
+{
+    for (const RtStagedPush *p = s->first; p; p = p->next)
+        if (p->id == id && p->attempt == attempt)
+            return true;
+    return false;
+}
+
+void
+rt_staging_add(RtStaging *s, const RtStagedPush *from)
+{
+    Arena *a = arena_new(NULL, "a staged push");
+    RtStagedPush *p = NEW(a, RtStagedPush);
+    *p = *from;
+    p->arena = a;
+    p->bytes = arena_alloc(a, from->len + 1);
+    if (from->len)
+        memcpy(p->bytes, from->bytes, from->len);
+    p->next = s->first;
+    s->first = p;
+}
+
+/* Those with ids from one to another. */
+static RtStagedPush *
+take(RtStaging *s, int64_t from, int64_t to)
+{
+    RtStagedPush *taken = NULL;
+    for (RtStagedPush **at = &s->first, *p; (p = *at);) {
+        if (p->id < from || p->id > to) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        p->next = taken;
+        taken = p;
+    }
+    return taken;
+}
+
+RtStagedPush *
+rt_staging_take(RtStaging *s, int64_t id)
+{
+    return take(s, id, id);
+}
+
+void
+rt_staged_free(RtStagedPush *list)
+{
+    for (RtStagedPush *next; list; list = next) {
+        next = list->next;
+        arena_release(list->arena);
+    }
+}
+
+void
+rt_staging_advance(RtStaging *s, int64_t low)
+{
+    rt_staged_free(take(s, 0, low - 1));
 }

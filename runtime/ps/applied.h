@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "ir/base/vec.h"
 #include "runtime/ps/sockets.h"
 #include "runtime/ps/wire.h"
 
@@ -29,32 +28,58 @@ void rt_applied_add(RtAppliedSet *s, int64_t id);
  *
  * A server counts what it sends and applies, how long it is busy, and how stale
  * the values were that a closure computed with: the *staleness* of a push is
- * how many other closures' updates the server has applied since the one who
- * pushes has pulled from it.  A push without a pull before it has none.
+ * how many other closures' updates the server has applied since it answered the
+ * pull.  A push without a pull before it has none.
  */
 
-/* Who has pulled, and has not pushed since. */
-typedef struct RtPsPuller {
-    RtPsRoute route;
-    bool has_pulled;
-    int64_t closures; /* that were applied then */
-} RtPsPuller;
-
 typedef struct RtPsMeter {
-    Arena *arena;
     RtPsLoad load;
-    VEC(RtPsPuller) pullers;
-    int next; /* that is replaced where there are RT_PS_MOST_TASKS */
+    int64_t bound; /* of staleness; negative: none */
 } RtPsMeter;
 
-void rt_meter_init(RtPsMeter *m, Arena *a);
-/* A pull was answered, or a closure's updates are applied the first time, with
- * a message of n bytes. */
-void rt_meter_pull(RtPsMeter *m, const RtPsRoute *from, size_t n);
-void rt_meter_push(RtPsMeter *m, const RtPsRoute *from, size_t n);
+/* What a pull is answered with: a push says it again. */
+static inline int64_t
+rt_meter_clock(const RtPsMeter *m)
+{
+    return m->load.closures;
+}
 
-/* The row of a histogram that counts this staleness: row 0 is 0, row i from
- * 2^(i-1) to 2^i - 1, and the last one all that is more. */
-int rt_staleness_row(int64_t staleness);
+void rt_meter_pull(RtPsMeter *m, size_t n);
+/* Whether the updates of a push with values of that clock, RT_PS_NO_PULL for
+ * none, may be applied.  If not, it is one of a worker that was taken for lost,
+ * and is counted as refused. */
+bool rt_meter_admits(RtPsMeter *m, int64_t clock);
+/* A closure's updates are applied the first time, with a message of n bytes. */
+void rt_meter_push(RtPsMeter *m, int64_t clock, size_t n);
+
+/* ---- pushes that are kept -------------------------------------------------
+ *
+ * In a job with --atomic, until the coordinator says which attempt of their
+ * closure counts.
+ */
+
+typedef struct RtStagedPush {
+    int64_t id, attempt;
+    RtPsRoute from;
+    RtPsRequest head;
+    int64_t clock; /* of the values that it was computed with */
+    Arena *arena;  /* its own, with all of it */
+    char *bytes;   /* the updates */
+    size_t len;
+    struct RtStagedPush *next;
+} RtStagedPush;
+
+typedef struct RtStaging {
+    RtStagedPush *first;
+} RtStaging;
+
+bool rt_staging_has(const RtStaging *s, int64_t id, int64_t attempt);
+/* Keeps a copy. */
+void rt_staging_add(RtStaging *s, const RtStagedPush *p);
+/* All attempts of a closure, which are not kept any more; rt_staged_free. */
+RtStagedPush *rt_staging_take(RtStaging *s, int64_t id);
+void rt_staged_free(RtStagedPush *list);
+/* All before low have ended. */
+void rt_staging_advance(RtStaging *s, int64_t low);
 
 #endif

@@ -33,13 +33,15 @@ typedef struct Request {
 /* What is pushed to a server for one closure. */
 typedef struct Push {
     Request request;
+    bool is_staged;
     int64_t num;
 } Push;
 
 /* A closure whose updates are under way. */
 typedef struct Pending {
-    int64_t id;
-    int open; /* servers that have not acknowledged it */
+    int64_t id, attempt;
+    bool is_told; /* that all servers keep it */
+    int open;     /* servers that have not acknowledged it */
     const char *error;
     Push *pushes; /* to each server */
 } Pending;
@@ -53,6 +55,7 @@ typedef struct WantedRows {
 typedef struct Server {
     void *socket;
     Request pull;
+    int64_t clock;          /* of what was pulled last, or RT_PS_NO_PULL */
     VEC(WantedRows) wanted; /* by it, in its order */
 } Server;
 
@@ -63,12 +66,14 @@ struct RtPsClient {
     const RtPlacement *placement;
     int num_servers;
     Server *servers;
+    uint64_t job;
     int64_t number;    /* of the last request */
     int64_t *versions; /* of each part, that are here; 0: none */
     /* The closures under way, from the oldest on: a ring. */
     Pending pending[MOST_PENDING];
     int first, num_pending;
     bool is_pushing;
+    bool expects_more; /* rt_ps_expect_more */
     int64_t low;
     RtPsTraffic traffic; /* of the servers that were asked for it */
     RtPsNextId next_id;  /* NULL: a closure has one */
@@ -82,7 +87,7 @@ struct RtPsClient {
 static void
 begin_request(RtPsClient *c, Request *q, RtPsType type, int64_t id)
 {
-    RtPsRequest head = {.number = ++c->number, .id = id};
+    RtPsRequest head = {.job = c->job, .number = ++c->number, .id = id};
     q->number = head.number;
     rt_ps_begin(&q->bytes, type);
     rt_ps_request(&q->bytes, &head);
@@ -152,6 +157,7 @@ on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
     int num_rows = 0;
     if (s->pull.number != number)
         return; /* it was sent twice */
+    rt_archive_i64(in, &s->clock, 0, INT64_MAX);
     while (in->at < in->len && !in->wrong) {
         int64_t part, version;
         rt_archive_i64(in, &part, 0, c->placement->parts.len - 1);
@@ -183,6 +189,11 @@ on_counted(RtPsClient *c, int server, RtArchive *in, int64_t number)
     for (int i = 0; i < RT_NUM_TRAFFICS; i++)
         rt_ps_count_traffic(&c->traffic, (RtPsTrafficKind)i, (size_t)t.bytes[i],
                             t.units[i]);
+    for (int i = 0; i < RT_PS_STALENESS_ROWS; i++)
+        c->traffic.staleness[i] += t.staleness[i];
+    if (t.stalest > c->traffic.stalest)
+        c->traffic.stalest = t.stalest;
+    c->traffic.refused += t.refused;
 }
 
 /* What is pulled from a server, to which more may be added. */
@@ -270,11 +281,13 @@ pending(RtPsClient *c, int i)
 }
 
 void
-rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t low)
+rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t attempt, int64_t low)
 {
     assert(c->num_pending < MOST_PENDING && !c->is_pushing);
     Pending *p = pending(c, c->num_pending++);
     p->id = id;
+    p->attempt = attempt;
+    p->is_told = false;
     p->open = 0;
     p->error = "";
     c->low = low;
@@ -282,6 +295,7 @@ rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t low)
     for (int i = 0; i < c->num_servers; i++) {
         p->pushes[i].num = 0;
         p->pushes[i].request.number = 0;
+        p->pushes[i].is_staged = false;
     }
 }
 
@@ -291,6 +305,10 @@ begin_push_to(RtPsClient *c, Pending *p, int server)
     Push *push = &p->pushes[server];
     begin_request(c, &push->request, RT_PS_PUSH, p->id);
     rt_archive_i64(&push->request.bytes, &c->low, 0, INT64_MAX);
+    rt_archive_bool(&push->request.bytes, &c->expects_more);
+    rt_archive_i64(&push->request.bytes, &c->servers[server].clock,
+                   RT_PS_NO_PULL, INT64_MAX);
+    rt_archive_i64(&push->request.bytes, &p->attempt, 0, INT64_MAX);
     p->open++;
 }
 
@@ -307,6 +325,13 @@ push_to(RtPsClient *c, const RtCut *cut, const RtPart *part)
     return &push->request.bytes;
 }
 
+static void
+forget_clocks(RtPsClient *c)
+{
+    for (int i = 0; i < c->num_servers; i++)
+        c->servers[i].clock = RT_PS_NO_PULL;
+}
+
 /* Sends what there is, and goes on under another id. */
 static Status
 push_anew(RtPsClient *c)
@@ -316,7 +341,8 @@ push_anew(RtPsClient *c)
     Status st = rt_ps_flush(c);
     if (!st)
         st = c->next_id(c->ids, &id, &low);
-    rt_ps_begin_push(c, id, low);
+    forget_clocks(c);
+    rt_ps_begin_push(c, id, 0, low);
     return st;
 }
 
@@ -390,6 +416,8 @@ on_ack(RtPsClient *c, int server, RtArchive *in, int64_t number)
     rt_archive_text(in, &error);
     if (!rt_ps_is_good(in))
         return;
+    if (c->servers[server].pull.number == number)
+        c->servers[server].pull.number = 0; /* rows are set */
     for (int i = 0; i < c->num_pending; i++) {
         Pending *p = pending(c, i);
         Request *q = &p->pushes[server].request;
@@ -403,10 +431,58 @@ on_ack(RtPsClient *c, int server, RtArchive *in, int64_t number)
     }
 }
 
+static void
+on_staged(RtPsClient *c, int server, int64_t number)
+{
+    for (int i = 0; i < c->num_pending; i++) {
+        Push *p = &pending(c, i)->pushes[server];
+        if (p->request.number == number)
+            p->is_staged = true;
+    }
+}
+
+/* On all servers, or applied there already. */
+static bool
+is_staged(const RtPsClient *c, const Pending *p)
+{
+    for (int i = 0; i < c->num_servers; i++)
+        if (p->pushes[i].request.number && !p->pushes[i].is_staged)
+            return false;
+    return true;
+}
+
+int64_t
+rt_ps_next_staged(RtPsClient *c)
+{
+    for (int i = 0; i < c->num_pending - c->is_pushing; i++) {
+        Pending *p = pending(c, i);
+        if (!p->attempt || p->is_told || !is_staged(c, p))
+            continue;
+        p->is_told = true;
+        return p->id;
+    }
+    return 0;
+}
+
+void
+rt_ps_abandon(RtPsClient *c, int64_t id)
+{
+    for (int i = 0; i < c->num_pending - c->is_pushing; i++) {
+        Pending *p = pending(c, i);
+        if (p->id != id)
+            continue;
+        p->open = 0;
+        for (int k = 0; k < c->num_servers; k++)
+            p->pushes[k].request.number = 0;
+    }
+}
+
 /* A server's failure is a message and, after a newline, the lines below it. */
 static RtApplied
 applied(const RtPsClient *c, const Pending *p)
 {
+    if (!*p->error)
+        return (RtApplied){p->id, "", ""};
     const char *end = strchr(p->error, '\n');
     size_t len = end ? (size_t)(end - p->error) : strlen(p->error);
     return (RtApplied){p->id, arena_strndup(c->arena, p->error, len),
@@ -446,6 +522,8 @@ receive(RtPsClient *c, int server, zmq_msg_t *m)
         on_values(c, server, &in, head.number);
     else if (!in.wrong && type == RT_PS_COUNTED)
         on_counted(c, server, &in, head.number);
+    else if (!in.wrong && type == RT_PS_STAGED)
+        on_staged(c, server, head.number);
     else if (!in.wrong && type == RT_PS_ACK)
         on_ack(c, server, &in, head.number);
     arena_release(scratch);
@@ -492,6 +570,7 @@ Status
 rt_ps_pull(RtPsClient *c)
 {
     Status st = OK;
+    forget_clocks(c);
     for (int i = 0; i < c->num_servers; i++)
         if (c->servers[i].pull.number)
             send_request(c, i, &c->servers[i].pull);
@@ -507,18 +586,21 @@ rt_ps_pull(RtPsClient *c)
 static Status
 pull_by_rows(RtPsClient *c, const RtPart *part)
 {
+    Status st = OK;
     int64_t most = MUCH / (part->bytes / part->rows) + 1;
-    int64_t *rows = NEW_ARRAY(c->arena, int64_t, (size_t)most);
-    WantedRows w = {.part = part, .rows = rows};
-    for (int64_t first = 0; first < part->rows; first += w.num) {
+    Arena *scratch = arena_new(NULL, "numbers of rows");
+    WantedRows w = {.part = part,
+                    .rows = NEW_ARRAY(scratch, int64_t, (size_t)most)};
+    for (int64_t first = 0; first < part->rows && !st; first += w.num) {
         int64_t left = part->rows - first;
         w.num = left < most ? left : most;
         for (int64_t i = 0; i < w.num; i++)
-            rows[i] = first + i;
+            w.rows[i] = first + i;
         want_rows_of(c, part - c->placement->parts.data, &w);
-        TRY(rt_ps_pull(c));
+        st = rt_ps_pull(c);
     }
-    return OK;
+    arena_release(scratch);
+    return st;
 }
 
 Status
@@ -535,10 +617,46 @@ rt_ps_pull_all(RtPsClient *c)
     return OK;
 }
 
+/* Rows of a part, from the first replica that has them. */
+static Status
+set_rows_of(RtPsClient *c, const RtPart *part, int64_t first, int64_t num)
+{
+    const IrVar *v = c->run->module->vars.data[part->var];
+    int64_t number = part - c->placement->parts.data;
+    size_t each = (size_t)(part->bytes / part->rows);
+    size_t n = (size_t)num * each;
+    size_t at = (size_t)(v->place.offset + part->offset) + (size_t)first * each;
+    Request *q = &c->servers[part->server].pull;
+    begin_request(c, q, RT_PS_SET, 0);
+    rt_archive_i64(&q->bytes, &number, 0, INT64_MAX);
+    rt_archive_i64(&q->bytes, &first, 0, INT64_MAX);
+    rt_archive_i64(&q->bytes, &num, 0, INT64_MAX);
+    size_t begin = rt_archive_begin_part(&q->bytes);
+    rt_copy_out(rt_archive_place(&q->bytes, n),
+                rt_ptr_add(c->run->locals[0].base, at), n);
+    rt_archive_end_part(&q->bytes, begin);
+    return rt_ps_pull(c);
+}
+
+Status
+rt_ps_set_all(RtPsClient *c)
+{
+    for (int i = 0; i < c->placement->parts.len; i++) {
+        const RtPart *part = &c->placement->parts.data[i];
+        int64_t most =
+            part->rows ? MUCH / (part->bytes / part->rows + 1) + 1 : 0;
+        for (int64_t first = 0; first < part->rows; first += most) {
+            int64_t left = part->rows - first;
+            TRY(set_rows_of(c, part, first, left < most ? left : most));
+        }
+    }
+    return OK;
+}
+
 Status
 rt_ps_count(RtPsClient *c, RtPsTraffic *sum)
 {
-    c->traffic = (RtPsTraffic){{0}, {0}};
+    c->traffic = (RtPsTraffic){.stalest = 0};
     for (int i = 0; i < c->num_servers; i++)
         begin_request(c, &c->servers[i].pull, RT_PS_COUNT, 0);
     TRY(rt_ps_pull(c));
@@ -595,6 +713,7 @@ rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
                       .run = run,
                       .net = net,
                       .placement = placement,
+                      .job = servers->job,
                       .num_servers = (int)servers->num_servers};
     c->servers = NEW_ARRAY(a, Server, (size_t)c->num_servers);
     c->versions = NEW_ARRAY(a, int64_t, (size_t)placement->parts.len);
@@ -610,6 +729,12 @@ rt_ps_set_ids(RtPsClient *c, RtPsNextId next, void *data)
 {
     c->next_id = next;
     c->ids = data;
+}
+
+void
+rt_ps_expect_more(RtPsClient *c, bool more)
+{
+    c->expects_more = more;
 }
 
 void

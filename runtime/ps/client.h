@@ -43,6 +43,10 @@ Status rt_ps_pull(RtPsClient *c) MUST_USE;
  * of them last. */
 Status rt_ps_count(RtPsClient *c, RtPsTraffic *sum) MUST_USE;
 
+/* Servers get what this process has of all variables, in order before all that
+ * is pulled or pushed later; nobody else uses them yet. */
+Status rt_ps_set_all(RtPsClient *c) MUST_USE;
+
 /* The program has changed its own copies of them. */
 void rt_ps_forget(RtPsClient *c, const int *vars, int num);
 
@@ -52,8 +56,13 @@ void rt_ps_forget(RtPsClient *c, const int *vars, int num);
 typedef Status (*RtPsNextId)(void *data, int64_t *id, int64_t *low);
 void rt_ps_set_ids(RtPsClient *c, RtPsNextId next, void *data);
 
+/* Whether another closure follows at once: then servers may acknowledge what
+ * this one pushes when they answer that one, with fewer wakeups. */
+void rt_ps_expect_more(RtPsClient *c, bool more);
+
 /* From here on the operations push of replica 0 are kept... */
-void rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t low);
+/* attempt: of a closure that the coordinator commits; 0: servers apply it. */
+void rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t attempt, int64_t low);
 /* ...this is what they call... */
 int32_t rt_ps_push(RtInvocation *inv, const RtHostOp *h);
 /* ...and sent.  Which closures all servers have acknowledged is told by
@@ -68,6 +77,10 @@ typedef struct RtApplied {
     const char *lines; /* below it: its source line, the calls, the server */
 } RtApplied;
 RtApplied rt_ps_next_applied(RtPsClient *c);
+/* A closure whose pushes all servers keep, once; 0: none. */
+int64_t rt_ps_next_staged(RtPsClient *c);
+/* What was pushed of it is left to the servers: nobody waits for them. */
+void rt_ps_abandon(RtPsClient *c, int64_t id);
 int rt_ps_num_pending(const RtPsClient *c);
 
 /* Takes answers, sends again what was not answered for long. */

@@ -246,6 +246,16 @@ rt_closure_arguments(RtClosures *c, const RtClosureOp *op, RtInvocation *main,
 }
 
 void
+rt_closure_feeds(const RtClosures *c, const RtClosureOp *op, RtFeeds *out)
+{
+    out->len = 0;
+    for (int i = 0; i < op->feeds.len; i++) {
+        int iter = (int)(op->feeds.data[i]->iterator - c->run->iterators);
+        VEC_PUSH(c->run->arena, *out, ((RtFeed){iter, c->passes[iter], 0}));
+    }
+}
+
+void
 rt_closure_results(RtClosures *c, const RtClosureOp *op, RtArchive *ar)
 {
     const IrOp *launch = op->h->op;

@@ -38,6 +38,7 @@ typedef struct RtClosureOp {
      * and which of it main's rows have.  NULL: nothing. */
     RtFuture *future;
     bool *is_set;
+    int64_t cancelled; /* its id, if it has no results; else 0 */
 } RtClosureOp;
 
 typedef struct RtClosures {
@@ -61,6 +62,8 @@ bool rt_is_workers_iterator(const RtIterBinding *it);
  * sent, or set.  A size that does not fit is wrong. */
 void rt_closure_arguments(RtClosures *c, const RtClosureOp *op,
                           RtInvocation *main, RtArchive *ar);
+/* The elements that it takes, of the passes that main is in now. */
+void rt_closure_feeds(const RtClosures *c, const RtClosureOp *op, RtFeeds *out);
 /* The worker: writes all results, of all replicas. */
 void rt_closure_results(RtClosures *c, const RtClosureOp *op, RtArchive *ar);
 /* The coordinator: sets one of them from what the worker wrote. */

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "ir/base/message.h"
-#include "runtime/data/data.h"
 #include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
 
@@ -20,7 +19,8 @@ typedef struct Joining {
     void *sockets[MOST_ADDRESSES];
     const char *addresses[MOST_ADDRESSES];
     int num;
-    int chosen; /* -1: none has answered */
+    int chosen;     /* -1: none has welcomed it */
+    bool was_heard; /* the coordinator was, at m->heard */
     RtPsWelcome *welcome;
     Status refused;
 } Joining;
@@ -32,6 +32,8 @@ write_hello(RtPsMember *m)
     RtPsHello h = {.role = task->role,
                    .index = (uint32_t)task->index,
                    .incarnation = task->incarnation,
+                   .job = m->job,
+                   .crash = (uint32_t)task->crash,
                    .pid = getpid(),
                    .plan = m->config.plan,
                    .host = m->host,
@@ -46,6 +48,12 @@ say_hello(Joining *j)
     write_hello(j->m);
     for (int i = 0; i < j->num; i++)
         rt_ps_send(j->m->net, j->sockets[i], &j->m->out);
+}
+
+static Status
+interrupted(void)
+{
+    return status_new(STATUS_STOPPED, "the task was interrupted");
 }
 
 static double
@@ -74,25 +82,49 @@ rt_ps_member_greet(RtPsMember *m)
     rt_ps_send(m->net, m->socket, &m->out);
 }
 
+/* OK: the message is damaged. */
+static Status
+refused(const char *coordinator, RtArchive *in)
+{
+    const char *why = "";
+    rt_archive_text(in, &why);
+    if (!rt_ps_is_good(in))
+        return OK;
+    return status_new(STATUS_USAGE, "the coordinator at %s refuses it: %s",
+                      coordinator, message_part(why));
+}
+
+Status
+rt_ps_member_refused(RtPsMember *m, RtArchive *in)
+{
+    return refused(m->coordinator, in);
+}
+
 static void
 take(Joining *j, int i, zmq_msg_t *msg)
 {
     RtArchive in;
-    const char *why = "";
     const RtZmq *z = j->m->net->zmq;
     switch (rt_ps_read(&in, j->m->arena, z->zmq_msg_data(msg),
                        z->zmq_msg_size(msg))) {
+    case RT_PS_WAIT:
+        j->was_heard = true;
+        j->m->heard = rt_seconds();
+        break;
     case RT_PS_WELCOME:
         rt_ps_welcome(&in, j->welcome);
         if (rt_ps_is_good(&in))
             j->chosen = i;
         break;
+    case RT_PS_END:
+        if (!j->refused)
+            j->refused = status_new(STATUS_MACHINE,
+                                    "the coordinator at %s has ended the job",
+                                    j->addresses[i]);
+        break;
     case RT_PS_REFUSED:
-        rt_archive_text(&in, &why);
-        if (rt_ps_is_good(&in) && !j->refused)
-            j->refused =
-                status_new(STATUS_USAGE, "the coordinator at %s refuses it: %s",
-                           j->addresses[i], message_part(why));
+        if (!j->refused)
+            j->refused = refused(j->addresses[i], &in);
         break;
     default:
         break;
@@ -127,11 +159,28 @@ connect_all(Joining *j)
     return OK;
 }
 
+/* One that never answered may still be started; one that did answers each
+ * time. */
+static Status
+still_waits(Joining *j, double begun)
+{
+    RtPsMember *m = j->m;
+    if (j->was_heard)
+        return rt_ps_member_check(m);
+    if (m->config.is_stopped(m->config.data))
+        return interrupted();
+    if (rt_seconds() - begun < m->config.timeout)
+        return OK;
+    return status_new(STATUS_MACHINE,
+                      "no coordinator has answered at %s for %g seconds "
+                      "(--timeout allows more)",
+                      j->addresses[0], m->config.timeout);
+}
+
 static Status
 wait_for_welcome(Joining *j)
 {
-    RtPsMember *m = j->m;
-    double said = -SAY_AGAIN;
+    double begun = rt_seconds(), said = -SAY_AGAIN;
     TRY(connect_all(j));
     while (j->chosen < 0 && !j->refused) {
         if (rt_seconds() - said >= SAY_AGAIN) {
@@ -139,8 +188,8 @@ wait_for_welcome(Joining *j)
             said = rt_seconds();
         }
         take_answers(j);
-        if (m->config.is_stopped(m->config.data))
-            return rt_data_stopped();
+        if (j->chosen < 0 && !j->refused)
+            TRY(still_waits(j, begun));
     }
     return j->refused;
 }
@@ -163,8 +212,10 @@ rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config, RtPsMember *m,
             rt_ps_disconnect(net, j.sockets[i]);
     if (j.chosen < 0)
         return st;
+    m->job = welcome->job;
+    m->coordinator = j.addresses[j.chosen];
     m->socket = j.sockets[j.chosen];
-    m->heard = m->greeted = rt_seconds();
+    m->heard = m->greeted = m->checked = rt_seconds();
     RtPsHeartbeat own = {(uint32_t)task->role, (uint32_t)task->index,
                          task->incarnation};
     TRY(rt_heartbeats_start(net, j.addresses[j.chosen], own, &m->heartbeats));
@@ -182,12 +233,23 @@ rt_ps_member_leave(RtPsMember *m)
     *m = (RtPsMember){0};
 }
 
-Status
-rt_ps_member_check(const RtPsMember *m)
+/* A process that was stopped itself has heard nobody. */
+static void
+forgive(RtPsMember *m, double now)
 {
-    double silent = rt_seconds() - m->heard;
+    if (m->checked > 0 && now - m->checked > patience_of(m) / 2)
+        m->heard = now;
+    m->checked = now;
+}
+
+Status
+rt_ps_member_check(RtPsMember *m)
+{
+    double now = rt_seconds();
     if (m->config.is_stopped(m->config.data))
-        return rt_data_stopped();
+        return interrupted();
+    forgive(m, now);
+    double silent = now - m->heard;
     if (silent < patience_of(m))
         return OK;
     return status_new(STATUS_MACHINE,

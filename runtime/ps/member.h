@@ -12,6 +12,7 @@ typedef struct RtMemberConfig {
     const RtTaskOptions *task;
     const char *plan;    /* its hash */
     const char *address; /* of a server, where it listens; else "" */
+    double timeout;      /* seconds for a coordinator to answer */
     bool (*is_stopped)(void *data);
     void *data;
 } RtMemberConfig;
@@ -20,15 +21,19 @@ typedef struct RtPsMember {
     Arena *arena;
     RtPsNet *net;
     RtMemberConfig config;
-    const char *host; /* this machine's name */
-    void *socket;     /* to the coordinator */
+    const char *host;        /* this machine's name */
+    uint64_t job;            /* that it has joined */
+    const char *coordinator; /* its address */
+    void *socket;            /* to it */
     RtHeartbeats *heartbeats;
     RtArchive out;
     double heard, greeted; /* from the coordinator; by this */
+    double checked;        /* rt_ps_member_check was called */
 } RtPsMember;
 
 /* Says who it is to each of the coordinator's addresses until it is told where
- * all servers are, which *welcome gets.  Refused: STATUS_USAGE. */
+ * all servers are, which *welcome gets.  Refused: STATUS_USAGE; nobody answers,
+ * or not any more: STATUS_MACHINE. */
 Status rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config,
                          RtPsMember *m, RtPsWelcome *welcome) MUST_USE;
 void rt_ps_member_leave(RtPsMember *m); /* also for one of zeros */
@@ -42,7 +47,10 @@ double rt_ps_member_interval(const RtPsMember *m, double usual);
 void rt_ps_member_greet(RtPsMember *m);
 
 /* The failure if the coordinator has not been heard for long, or the run is to
- * stop. */
-Status rt_ps_member_check(const RtPsMember *m) MUST_USE;
+ * stop; to be called often, after what has come was read. */
+Status rt_ps_member_check(RtPsMember *m) MUST_USE;
+
+/* What a message REFUSED says. */
+Status rt_ps_member_refused(RtPsMember *m, RtArchive *in) MUST_USE;
 
 #endif

@@ -4,6 +4,9 @@
 #include "runtime/ps/ps.h"
 
 #include <string.h>
+#include "ir/analysis/live.h"
+#include "runtime/exec/end.h"
+#include "runtime/exec/params.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/ps/client.h"
 #include "runtime/ps/closures.h"
@@ -28,14 +31,34 @@ struct RtPs {
     RtPsTraffic traffic; /* the coordinator's, for --stats */
     RtPsClient *client;  /* the coordinator's or a worker's */
     RtArchive arguments;
+    RtFeeds feeds;
 };
+
+static const RtCoordinatorState coordinator_state;
 
 /* ---- joining ------------------------------------------------------------- */
 
+/* A run that can be saved first is, at main's next safepoint. */
 static bool
 is_stopped(void *data)
 {
-    return rt_is_stopped(data) || rt_is_interrupted(data);
+    const RtRun *run = data;
+    return rt_is_stopped(data) ||
+           (rt_is_interrupted(run) && !run->resume.is_on);
+}
+
+static Status
+at_launch(void *data, int64_t launch, const char *message)
+{
+    RtRun *run = data;
+    Arena *scratch = arena_new(NULL, "a failure at a launch");
+    RtFault f = {.op = run->ps->closures.list.data[launch]->h->op,
+                 .kind = STATUS_INPUT,
+                 .text = str_new(scratch)};
+    str_add(&f.text, message);
+    Status st = rt_fault_in_words(run, &f);
+    arena_release(scratch);
+    return st;
 }
 
 static Status
@@ -43,7 +66,9 @@ open_coordinator(RtPs *ps)
 {
     RtDispatcherConfig config = {.task = ps->task,
                                  .plan = ps->run->plan->hash,
+                                 .timeout = ps->run->timeout,
                                  .is_stopped = is_stopped,
+                                 .at_launch = at_launch,
                                  .data = ps->run};
     TRY(rt_dispatcher_open(&ps->net, &config, &ps->dispatcher));
     return rt_dispatcher_servers(ps->dispatcher, &ps->servers);
@@ -65,6 +90,7 @@ open_member(RtPs *ps)
     RtMemberConfig config = {.task = ps->task,
                              .plan = ps->run->plan->hash,
                              .address = "",
+                             .timeout = ps->run->timeout,
                              .is_stopped = is_stopped,
                              .data = ps->run};
     if (ps->task->role == RT_ROLE_ps) {
@@ -79,7 +105,7 @@ Status
 rt_ps_open(RtRun *run)
 {
     const RtTaskOptions *task = run->options->task;
-    if (!task || task->role == RT_ROLE_alone)
+    if (!task || task->role == RT_ROLE_alone || task->role == RT_ROLE_evaluator)
         return OK;
     RtPs *ps = NEW(run->arena, RtPs);
     ps->run = run;
@@ -87,8 +113,24 @@ rt_ps_open(RtRun *run)
     ps->arguments = rt_archive_writer(run->arena, 0);
     run->ps = ps;
     TRY(rt_ps_net_open(&ps->net, task->key));
-    return task->role == RT_ROLE_coordinator ? open_coordinator(ps)
-                                             : open_member(ps);
+    if (task->role == RT_ROLE_coordinator) {
+        run->resume.coordinator = &coordinator_state;
+        return open_coordinator(ps);
+    }
+    TRY(open_member(ps));
+    run->told_params = rt_archive_reader(run->arena, ps->servers.params,
+                                         (size_t)ps->servers.params_len);
+    return OK;
+}
+
+void
+rt_ps_tell_params(RtRun *run)
+{
+    if (!rt_ps_coordinates(run))
+        return;
+    RtArchive params = rt_archive_writer(run->arena, 0);
+    rt_params_archive(run, &params);
+    rt_dispatcher_set_params(run->ps->dispatcher, &params);
 }
 
 /* ---- loading ------------------------------------------------------------- */
@@ -99,13 +141,21 @@ rt_ps_load(RtRun *run, const RtFunction *main)
     RtPs *ps = run->ps;
     if (!ps)
         return OK;
-    rt_placement_init(&ps->placement, run, (int)ps->servers.num_servers);
+    rt_placement_init(&ps->placement, run, (int)ps->servers.num_servers,
+                      ps->servers.by_bytes);
     rt_closures_init(&ps->closures, run, main);
     if (ps->task->role != RT_ROLE_ps)
         return OK;
     ps->staging = rt_align(run->arena_bytes);
     return rt_reserve_arena(run,
                             ps->staging + rt_update_bytes(run, &ps->placement));
+}
+
+/* A server that is lost never answers main. */
+static Status
+watch_servers(void *data)
+{
+    return rt_dispatcher_check(data);
 }
 
 Status
@@ -118,10 +168,19 @@ rt_ps_connect_all(RtRun *run)
                           &ps->client));
     run->ps_client = ps->client;
     run->push = rt_ps_push;
+    if (ps->dispatcher)
+        rt_ps_watch(ps->client, watch_servers, ps->dispatcher);
     return OK;
 }
 
 /* ---- a run --------------------------------------------------------------- */
+
+void
+rt_ps_begin_main(RtRun *run)
+{
+    if (rt_ps_coordinates(run))
+        rt_dispatcher_begin_main(run->ps->dispatcher);
+}
 
 bool
 rt_ps_coordinates(const RtRun *run)
@@ -145,12 +204,15 @@ rt_ps_take_part(RtRun *run, RtInvocation *main)
                                         .member = &ps->member,
                                         .listener = &ps->listener,
                                         .placement = &ps->placement,
+                                        .staleness = ps->servers.staleness,
                                         .staging = ps->staging});
     return rt_ps_work(&(RtWorking){.run = run,
                                    .net = &ps->net,
                                    .member = &ps->member,
                                    .client = ps->client,
                                    .closures = &ps->closures,
+                                   .atomic = ps->servers.atomic,
+                                   .in_rounds = ps->servers.in_rounds,
                                    .main = main});
 }
 
@@ -163,7 +225,9 @@ rt_ps_finish(RtRun *run)
     TRY(rt_dispatcher_join(ps->dispatcher));
     if (run->options->stats)
         TRY(rt_ps_count(ps->client, &ps->traffic));
-    return rt_ps_pull_all(ps->client);
+    TRY(rt_ps_pull_all(ps->client));
+    rt_dispatcher_expect_evaluator(ps->dispatcher);
+    return OK;
 }
 
 static void
@@ -197,6 +261,10 @@ print_traffic(const RtPsTraffic *t, FILE *to)
     for (int i = 0; i < RT_NUM_TRAFFICS; i++)
         fprintf(to, "  %lld bytes %s: %lld %s\n", (long long)t->bytes[i],
                 kinds[i].doc, (long long)t->units[i], kinds[i].units);
+    fprintf(to, "staleness    ");
+    rt_staleness_print(t->staleness, to);
+    fprintf(to, "  most %lld, %lld refused\n", (long long)t->stalest,
+            (long long)t->refused);
 }
 
 void
@@ -208,6 +276,13 @@ rt_ps_print(RtRun *run, FILE *to)
     for (int i = 0; i < run->ps->placement.num_servers; i++)
         print_server(run->ps, i, to);
     print_traffic(&run->ps->traffic, to);
+}
+
+void
+rt_ps_show_status(RtRun *run, void (*show)(void *data, const RtPsStatus *s),
+                  void *data)
+{
+    rt_dispatcher_show_status(run->ps->dispatcher, show, data);
 }
 
 void
@@ -228,6 +303,8 @@ rt_ps_close(RtRun *run)
 bool
 rt_ps_has_elements(const RtRun *run, const RtIterBinding *it)
 {
+    if (it->is_evaluators != (run->evaluator != NULL))
+        return false;
     if (!run->ps)
         return true;
     return run->ps->dispatcher && !rt_is_workers_iterator(it);
@@ -251,11 +328,13 @@ schedule(RtPs *ps, RtInvocation *inv, RtClosureOp *op)
     if (op->future)
         rt_dispatcher_release(ps->dispatcher, op->future);
     op->future = NULL;
+    op->cancelled = 0;
     rt_archive_clear(&ps->arguments);
     rt_closure_arguments(&ps->closures, op, inv, &ps->arguments);
     memset(op->is_set, 0, (size_t)num * sizeof *op->is_set);
+    rt_closure_feeds(&ps->closures, op, &ps->feeds);
     return rt_dispatcher_schedule(ps->dispatcher, op->number, &ps->arguments,
-                                  num > 0, &op->future);
+                                  &ps->feeds, num > 0, &op->future);
 }
 
 /* What main executes itself has an id, or several. */
@@ -279,7 +358,7 @@ execute(RtPs *ps, RtInvocation *inv, const RtClosureOp *op, RtOpRun *here)
     if (st)
         return rt_fault_status(inv, op->h, st);
     rt_ps_set_ids(ps->client, begin_id, ps);
-    int32_t end = rt_ps_execute(ps->client, inv, op, here, id, low);
+    int32_t end = rt_ps_execute(ps->client, inv, op, here, id, 0, low);
     st = end == EXEC_OK ? rt_ps_flush(ps->client) : OK;
     if (ps->id)
         rt_dispatcher_end(ps->dispatcher, ps->id);
@@ -319,29 +398,87 @@ result_number(const IrValue *v)
     return i;
 }
 
+/* Waits for the closure that gives v, if one does, and puts it into its row:
+ * unless it was cancelled, which is noted. */
+static Status
+settle(RtPs *ps, const IrValue *v)
+{
+    RtClosureOp *op = rt_closure_of_value(&ps->closures, v);
+    if (!op || !op->future)
+        return OK;
+    int index = result_number(v);
+    if (op->is_set[index] || op->cancelled)
+        return OK;
+    TRY(rt_dispatcher_wait(ps->dispatcher, op->future));
+    if (op->future->is_cancelled) {
+        op->cancelled = op->future->id;
+        return OK;
+    }
+    const Str *bytes = &op->future->bytes;
+    RtArchive in = rt_archive_reader(ps->run->arena, bytes->data, bytes->len);
+    rt_closure_result(&ps->closures, op, index, &in);
+    op->is_set[index] = true;
+    return in.wrong ? status_new(STATUS_INPUT, "%s", in.wrong) : OK;
+}
+
 int32_t
 rt_ps_settle(RtInvocation *inv, const RtHostOp *h, int i)
 {
     RtPs *ps = inv->executor->run->ps;
     const IrValue *v = h->op->operands[i];
-    RtClosureOp *op = rt_closure_of_value(&ps->closures, v);
-    if (!op || !op->future)
-        return EXEC_OK;
-    int index = result_number(v);
-    if (op->is_set[index])
-        return EXEC_OK;
-    Status st = rt_dispatcher_wait(ps->dispatcher, op->future);
-    if (!st) {
-        const Str *bytes = &op->future->bytes;
-        RtArchive in =
-            rt_archive_reader(ps->run->arena, bytes->data, bytes->len);
-        rt_closure_result(&ps->closures, op, index, &in);
-        if (in.wrong)
-            st = status_new(STATUS_INPUT, "%s", in.wrong);
-        op->is_set[index] = true;
-    }
+    Status st = settle(ps, v);
+    const RtClosureOp *op = rt_closure_of_value(&ps->closures, v);
+    if (!st && op && op->cancelled)
+        return rt_fault(inv, h, STATUS_INPUT,
+                        "closure %lld was cancelled before a worker had begun "
+                        "it, so it has no results",
+                        (long long)op->cancelled);
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
+
+/* ---- checkpoints --------------------------------------------------------- */
+
+/* Results that main has not fetched and still may are in their rows then. */
+static Status
+settle_live(RtPs *ps, const RtSafepoint *p)
+{
+    Status st = OK;
+    Arena *scratch = arena_new(NULL, "live values");
+    IrValues live = ir_live_at_safepoint(scratch, p->loop);
+    for (int i = 0; i < live.len && !st; i++)
+        st = settle(ps, live.data[i]);
+    arena_release(scratch);
+    return st;
+}
+
+static Status
+collect(RtInvocation *main, const RtSafepoint *p)
+{
+    RtPs *ps = main->executor->run->ps;
+    TRY(rt_dispatcher_save(ps->dispatcher));
+    TRY(settle_live(ps, p));
+    return rt_ps_pull_all(ps->client);
+}
+
+static void
+coordinator_archive(RtRun *run, RtArchive *ar)
+{
+    rt_dispatcher_archive(run->ps->dispatcher, ar);
+    for (int i = 0; i < run->module->iters.len; i++)
+        rt_archive_u64(ar, &run->ps->closures.passes[i]);
+    for (int i = 0; i < run->ps->closures.list.len; i++)
+        rt_archive_i64(ar, &run->ps->closures.list.data[i]->cancelled, 0,
+                       INT64_MAX);
+}
+
+static Status
+distribute(RtRun *run)
+{
+    return rt_ps_set_all(run->ps->client);
+}
+
+static const RtCoordinatorState coordinator_state = {
+    collect, coordinator_archive, distribute};
 
 /* ---- other operations ---------------------------------------------------- */
 
@@ -372,6 +509,13 @@ rt_ps_wait(RtInvocation *inv, const RtHostOp *h)
         return EXEC_OK;
     Status st = rt_dispatcher_join(run->ps->dispatcher);
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+void
+rt_ps_cancel(RtRun *run)
+{
+    if (rt_ps_coordinates(run))
+        rt_dispatcher_cancel(run->ps->dispatcher);
 }
 
 int32_t

@@ -9,6 +9,7 @@
 
 #include <string.h>
 #include "ir/analysis/batch.h"
+#include "ir/base/message.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
@@ -17,7 +18,7 @@
 #include "runtime/ps/parts/batches.h"
 #include "runtime/ps/parts/rows.h"
 
-enum { TURN_MS = 50 };
+enum { TURN_MS = 50, HELD_MS = 1, MOST_HELD = 16 };
 
 static const double load_time = 0.2; /* seconds from one LOAD to the next */
 
@@ -30,6 +31,13 @@ typedef struct Apply {
     RtProgramLaunch launch;
 } Apply;
 
+/* An acknowledgement that waits for the next answer. */
+typedef struct Held {
+    RtPsRoute to;
+    RtPsRequest head;
+    const char *failure; /* then: those before did not fail */
+} Held;
+
 typedef struct Server {
     RtServing with;
     Arena *arena;
@@ -40,11 +48,18 @@ typedef struct Server {
     RtDevicePtr together; /* another one, for rows from anywhere in a part */
     int64_t *versions;    /* of each part, from 1 */
     RtAppliedSet applied;
+    RtStaging staging;
+    int64_t last_commit; /* one that comes again is only answered */
+    int64_t last_set; /* the last SET: one that comes again is only answered */
     RtPsMeter meter;
     RtPsTraffic traffic;
     double busy, load_sent; /* seconds; when */
-    const char *failure;    /* of an update; NULL: none */
+    Held held[MOST_HELD];   /* in their order */
+    int num_held;
+    bool has_answered;   /* something else in this turn */
+    const char *failure; /* of an update; NULL: none */
     bool has_ended;
+    Status refused; /* by the coordinator, since it joined */
 } Server;
 
 /* ---- places of arguments ------------------------------------------------- */
@@ -254,11 +269,10 @@ apply(Server *s, int64_t update, int64_t k, RtArchive *in)
         s->versions[p->first_part[u->writes.data[i]] + k]++;
 }
 
-/* Rows of a variable get what is pushed, without a program. */
+/* Rows of a part get the bytes that come, without a program. */
 static void
-set(Server *s, const RtUpdate *u, int64_t k, RtArchive *in)
+set(Server *s, const RtPart *part, RtArchive *in)
 {
-    const RtPart *part = rt_update_part(s->with.placement, u, k);
     const IrVar *v = s->with.run->module->vars.data[part->var];
     size_t each = (size_t)(part->bytes / part->rows);
     int64_t first, num;
@@ -273,7 +287,7 @@ set(Server *s, const RtUpdate *u, int64_t k, RtArchive *in)
                                 (size_t)v->place.offset + (size_t)first * each);
     if (bytes && n)
         rt_copy_in(at, bytes, n);
-    s->versions[u->first_part + k]++;
+    s->versions[part - s->with.placement->parts.data]++;
     rt_ps_count_traffic(&s->traffic, RT_TRAFFIC_pushed_parts, n, first == 0);
 }
 
@@ -284,6 +298,8 @@ apply_next(Server *s, RtArchive *in)
 {
     const RtPlacement *p = s->with.placement;
     int64_t update, k;
+    if (!p->updates.len)
+        return false;
     rt_archive_i64(in, &update, 0, p->updates.len - 1);
     if (in->wrong)
         return false;
@@ -292,7 +308,7 @@ apply_next(Server *s, RtArchive *in)
     if (in->wrong || rt_update_part(p, u, k)->server != s->index)
         return false;
     if (u->is_set)
-        set(s, u, k, in);
+        set(s, rt_update_part(p, u, k), in);
     else
         apply(s, update, k, in);
     return !in->wrong;
@@ -308,31 +324,164 @@ begin_answer(Server *s, RtPsType type, RtPsRequest head)
 }
 
 static void
-acknowledge(Server *s, const RtPsRoute *to, RtPsRequest head)
+acknowledge(Server *s, const RtPsRoute *to, RtPsRequest head,
+            const char *failure)
 {
-    const char *error = s->failure ? s->failure : "";
+    const char *error = failure ? failure : "";
     begin_answer(s, RT_PS_ACK, head);
     rt_archive_text(&s->out, &error);
     rt_ps_send_to(s->with.listener, to, &s->out);
 }
 
 static void
+acknowledge_held(Server *s)
+{
+    for (int i = 0; i < s->num_held; i++)
+        acknowledge(s, &s->held[i].to, s->held[i].head, s->held[i].failure);
+    s->num_held = 0;
+}
+
+static void
+hold(Server *s, const RtPsRoute *to, RtPsRequest head)
+{
+    if (s->num_held == MOST_HELD)
+        acknowledge_held(s);
+    s->held[s->num_held++] = (Held){*to, head, s->failure};
+}
+
+/* What is before a damage is applied. */
+static void
+apply_all(Server *s, RtArchive *in)
+{
+    while (in->at < in->len && apply_next(s, in))
+        ;
+    if ((in->wrong || in->at < in->len) && !s->failure)
+        s->failure = MESSAGE("the updates of a closure are damaged");
+}
+
+/* Once, until it is committed or its closure has ended without it. */
+static void
+stage(Server *s, const RtArchive *in, const RtPsRoute *from, RtPsRequest head,
+      int64_t clock, int64_t attempt)
+{
+    RtStagedPush p = {.id = head.id,
+                      .attempt = attempt,
+                      .from = *from,
+                      .head = head,
+                      .clock = clock,
+                      .bytes = in->data + in->at,
+                      .len = in->len - in->at};
+    if (!rt_staging_has(&s->staging, head.id, attempt))
+        rt_staging_add(&s->staging, &p);
+    begin_answer(s, RT_PS_STAGED, head);
+    rt_ps_send_to(s->with.listener, from, &s->out);
+}
+
+/* others: closures of the same round that are applied just before. */
+static void
+apply_staged(Server *s, const RtStagedPush *p, int64_t others)
+{
+    Arena *scratch = arena_new(NULL, "a staged push");
+    RtArchive in = rt_archive_reader(scratch, p->bytes, p->len);
+    if (!rt_meter_admits(&s->meter, p->clock) && !s->failure)
+        s->failure = "a closure was committed that is staler than --staleness";
+    apply_all(s, &in);
+    rt_meter_push(&s->meter,
+                  p->clock == RT_PS_NO_PULL ? p->clock : p->clock + others,
+                  p->len);
+    arena_release(scratch);
+}
+
+/* One attempt of a closure counts here, if it has pushed; whoever has pushed
+ * one is told that the closure is applied. */
+static void
+commit(Server *s, int64_t id, int64_t attempt, int64_t others)
+{
+    RtStagedPush *all = rt_staging_take(&s->staging, id);
+    bool is_new = !rt_applied_has(&s->applied, id);
+    rt_applied_add(&s->applied, id);
+    for (RtStagedPush *p = all; is_new && p; p = p->next)
+        if (p->attempt == attempt)
+            apply_staged(s, p, others);
+    for (RtStagedPush *p = all; p; p = p->next)
+        acknowledge(s, &p->from, p->head, NULL);
+    rt_staged_free(all);
+}
+
+static void
+on_commit(Server *s, RtArchive *in)
+{
+    RtPsCommit c;
+    rt_ps_commit(in, &c);
+    if (!rt_ps_is_good(in) || c.number > s->last_commit + 1)
+        return;
+    rt_applied_advance(&s->applied, c.low);
+    rt_staging_advance(&s->staging, c.low);
+    int64_t begun = rt_meter_clock(&s->meter);
+    for (int64_t i = 0; i < c.num && c.number > s->last_commit; i++)
+        if (!rt_applied_is_beyond(&s->applied, c.ids[i]))
+            commit(s, c.ids[i], c.attempts[i],
+                   c.is_round ? rt_meter_clock(&s->meter) - begun : 0);
+    if (c.number > s->last_commit)
+        s->last_commit = c.number;
+    RtPsCommitted answer = {.index = (uint32_t)s->index,
+                            .number = c.number,
+                            .error = s->failure ? s->failure : ""};
+    rt_ps_begin(&s->out, RT_PS_COMMITTED);
+    rt_ps_committed(&s->out, &answer);
+    rt_ps_send(s->with.net, s->with.member->socket, &s->out);
+}
+
+static void
 on_push(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
 {
-    int64_t low;
+    int64_t low, clock, attempt;
+    bool may_wait;
     rt_archive_i64(in, &low, 0, INT64_MAX);
+    rt_archive_bool(in, &may_wait);
+    rt_archive_i64(in, &clock, RT_PS_NO_PULL, rt_meter_clock(&s->meter));
+    rt_archive_i64(in, &attempt, 0, INT64_MAX);
     if (in->wrong || low > head.id)
         return;
     rt_applied_advance(&s->applied, low);
     if (rt_applied_is_beyond(&s->applied, head.id))
         return;
     if (!rt_applied_has(&s->applied, head.id)) {
+        if (attempt) {
+            stage(s, in, from, head, clock, attempt);
+            return;
+        }
+        if (!rt_meter_admits(&s->meter, clock))
+            return;
         rt_applied_add(&s->applied, head.id);
-        while (in->at < in->len && apply_next(s, in))
-            ;
-        rt_meter_push(&s->meter, from, in->len);
+        apply_all(s, in);
+        rt_meter_push(&s->meter, clock, in->len);
     }
-    acknowledge(s, from, head);
+    if (may_wait)
+        hold(s, from, head);
+    else
+        acknowledge(s, from, head, s->failure);
+    s->has_answered |= !may_wait;
+}
+
+/* From a checkpoint, before anybody else comes. */
+static void
+on_set(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
+{
+    const RtPlacement *p = s->with.placement;
+    int64_t part;
+    if (!p->parts.len)
+        return;
+    rt_archive_i64(in, &part, 0, p->parts.len - 1);
+    if (in->wrong || p->parts.data[part].server != s->index)
+        return;
+    if (head.number > s->last_set)
+        set(s, &p->parts.data[part], in);
+    if (in->wrong)
+        return;
+    if (head.number > s->last_set)
+        s->last_set = head.number;
+    acknowledge(s, from, head, s->failure);
 }
 
 static void
@@ -380,9 +529,13 @@ static void
 on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
 {
     const RtPlacement *p = s->with.placement;
+    int64_t clock = rt_meter_clock(&s->meter);
     begin_answer(s, RT_PS_VALUES, head);
+    rt_archive_i64(&s->out, &clock, 0, INT64_MAX);
     while (in->at < in->len) {
         int64_t i, has;
+        if (!p->parts.len)
+            return;
         rt_archive_i64(in, &i, 0, p->parts.len - 1);
         rt_archive_i64(in, &has, RT_PS_ROWS, INT64_MAX);
         if (in->wrong || p->parts.data[i].server != s->index)
@@ -398,16 +551,35 @@ on_pull(Server *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
     }
     if (in->wrong)
         return;
-    rt_meter_pull(&s->meter, from, s->out.len);
+    s->has_answered = true;
+    rt_meter_pull(&s->meter, s->out.len);
     rt_ps_send_to(s->with.listener, from, &s->out);
 }
 
 static void
 on_count(Server *s, const RtPsRoute *from, RtPsRequest head)
 {
+    const RtPsLoad *l = &s->meter.load;
+    memcpy(s->traffic.staleness, l->staleness, sizeof l->staleness);
+    s->traffic.stalest = l->stalest;
+    s->traffic.refused = l->refused;
     begin_answer(s, RT_PS_COUNTED, head);
     rt_ps_traffic(&s->out, &s->traffic);
     rt_ps_send_to(s->with.listener, from, &s->out);
+}
+
+static void
+answer(Server *s, RtPsType type, RtArchive *in, const RtPsRoute *from,
+       RtPsRequest head)
+{
+    if (type == RT_PS_PULL)
+        on_pull(s, in, from, head);
+    else if (type == RT_PS_PUSH)
+        on_push(s, in, from, head);
+    else if (type == RT_PS_SET)
+        on_set(s, in, from, head);
+    else if (type == RT_PS_COUNT)
+        on_count(s, from, head);
 }
 
 static void
@@ -420,30 +592,42 @@ take_request(Server *s, const RtPsRoute *from, zmq_msg_t *m)
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
     rt_ps_request(&in, &head);
-    if (!in.wrong && type == RT_PS_PULL)
-        on_pull(s, &in, from, head);
-    else if (!in.wrong && type == RT_PS_COUNT)
-        on_count(s, from, head);
-    else if (!in.wrong && type == RT_PS_PUSH)
-        on_push(s, &in, from, head);
+    if (!in.wrong && head.job == s->with.member->job)
+        answer(s, type, &in, from, head);
     arena_release(scratch);
 }
 
 /* ---- turns -------------------------------------------------------------- */
 
-static void
+/* Whether there was one. */
+static bool
 take_requests(Server *s)
 {
     enum { MOST_AT_ONCE = 1000 };
     RtPsRoute from;
     zmq_msg_t m;
     double begun = rt_seconds();
+    int num = 0;
     s->with.net->zmq->zmq_msg_init(&m);
-    for (int i = 0;
-         i < MOST_AT_ONCE && rt_ps_next_from(s->with.listener, &from, &m); i++)
+    while (num < MOST_AT_ONCE && rt_ps_next_from(s->with.listener, &from, &m)) {
         take_request(s, &from, &m);
+        num++;
+    }
     s->with.net->zmq->zmq_msg_close(&m);
     s->busy += rt_seconds() - begun;
+    return num > 0;
+}
+
+/* What is held goes with the answers of this turn or of the next one, or when
+ * none came for a while. */
+static void
+take_turn(Server *s)
+{
+    int before = s->num_held;
+    s->has_answered = false;
+    bool any = take_requests(s);
+    if (before || !any || s->has_answered)
+        acknowledge_held(s);
 }
 
 static void
@@ -462,19 +646,32 @@ tell_load(Server *s)
 }
 
 static void
-listen_to_coordinator(Server *s)
+receive(Server *s, zmq_msg_t *m)
 {
     RtArchive in;
-    RtPsMember *member = s->with.member;
+    Arena *scratch = arena_new(NULL, "a message");
     const RtZmq *z = s->with.net->zmq;
+    RtPsType type =
+        rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    s->with.member->heard = rt_seconds();
+    if (type == RT_PS_END)
+        s->has_ended = true;
+    else if (type == RT_PS_COMMIT)
+        on_commit(s, &in);
+    else if (type == RT_PS_REFUSED && !s->refused)
+        s->refused = rt_ps_member_refused(s->with.member, &in);
+    arena_release(scratch);
+}
+
+static void
+listen_to_coordinator(Server *s)
+{
+    RtPsMember *member = s->with.member;
     zmq_msg_t m;
-    z->zmq_msg_init(&m);
-    while (rt_ps_next(s->with.net, member->socket, &m)) {
-        member->heard = rt_seconds();
-        s->has_ended |= rt_ps_read(&in, s->arena, z->zmq_msg_data(&m),
-                                   z->zmq_msg_size(&m)) == RT_PS_END;
-    }
-    z->zmq_msg_close(&m);
+    s->with.net->zmq->zmq_msg_init(&m);
+    while (rt_ps_next(s->with.net, member->socket, &m))
+        receive(s, &m);
+    s->with.net->zmq->zmq_msg_close(&m);
     rt_ps_member_greet(member);
 }
 
@@ -486,12 +683,16 @@ serve(Server *s)
                               {s->with.member->socket, 0, ZMQ_POLLIN, 0},
                               {l->zap, 0, ZMQ_POLLIN, 0}};
     while (!s->has_ended) {
-        s->with.net->zmq->zmq_poll(items, l->zap ? 3 : 2, TURN_MS);
-        take_requests(s);
+        s->with.net->zmq->zmq_poll(items, l->zap ? 3 : 2,
+                                   s->num_held ? HELD_MS : TURN_MS);
+        take_turn(s);
         listen_to_coordinator(s);
         tell_load(s);
+        if (s->refused)
+            return s->refused;
         TRY(rt_ps_member_check(s->with.member));
     }
+    status_free(s->refused);
     return OK;
 }
 
@@ -541,7 +742,7 @@ init(Server *s)
         s->versions[i] = 1;
     for (int i = 0; i < p->updates.len; i++)
         init_apply(s, &s->applies[i], &p->updates.data[i]);
-    rt_meter_init(&s->meter, a);
+    s->meter = (RtPsMeter){.bound = s->with.staleness};
     s->meter.load.index = (uint32_t)s->index;
     s->meter.load.variables = rt_server_bytes(p, s->index);
 }
@@ -559,6 +760,7 @@ rt_ps_serve(const RtServing *serving)
         init(s);
         st = serve(s);
     }
+    rt_staging_advance(&s->staging, INT64_MAX);
     arena_release(a);
     return st;
 }

@@ -18,6 +18,7 @@ typedef struct RtServing {
     RtPsMember *member;
     RtPsListener *listener;
     const RtPlacement *placement;
+    int64_t staleness; /* of a push, at most; negative: no bound */
     int64_t staging; /* where arguments are in the arena */
 } RtServing;
 

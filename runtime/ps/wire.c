@@ -36,7 +36,9 @@ rt_ps_hello(RtArchive *ar, RtPsHello *h)
 {
     rt_archive_u32(ar, &h->role);
     rt_archive_u32(ar, &h->index);
-    rt_archive_u32(ar, &h->incarnation);
+    rt_archive_u64(ar, &h->incarnation);
+    rt_archive_u64(ar, &h->job);
+    rt_archive_u32(ar, &h->crash);
     rt_archive_i64(ar, &h->pid, 0, INT64_MAX);
     rt_archive_text(ar, &h->plan);
     rt_archive_text(ar, &h->host);
@@ -48,12 +50,32 @@ rt_ps_hello(RtArchive *ar, RtPsHello *h)
 void
 rt_ps_welcome(RtArchive *ar, RtPsWelcome *w)
 {
+    rt_archive_u64(ar, &w->job);
+    rt_archive_i64(ar, &w->staleness, -1, INT64_MAX);
+    rt_archive_bool(ar, &w->atomic);
+    rt_archive_bool(ar, &w->by_bytes);
+    rt_archive_bool(ar, &w->in_rounds);
     rt_archive_count(ar, &w->num_servers, RT_PS_MOST_TASKS, sizeof(int64_t));
     if (ar->reads)
         w->addresses =
             NEW_ARRAY(ar->arena, const char *, (size_t)w->num_servers);
     for (int64_t i = 0; i < w->num_servers; i++)
         rt_archive_text(ar, &w->addresses[i]);
+    rt_archive_count(ar, &w->params_len, INT64_MAX, 1);
+    char *place = rt_archive_place(ar, (size_t)w->params_len);
+    if (ar->reads && place)
+        w->params = memcpy(arena_alloc(ar->arena, (size_t)w->params_len + 1),
+                           place, (size_t)w->params_len);
+    else if (place && w->params_len)
+        memcpy(place, w->params, (size_t)w->params_len);
+}
+
+void
+rt_ps_saving(RtArchive *ar, RtPsSaving *s)
+{
+    rt_archive_u32(ar, &s->index);
+    rt_archive_u64(ar, &s->incarnation);
+    rt_archive_i64(ar, &s->number, 0, INT64_MAX);
 }
 
 void
@@ -61,14 +83,14 @@ rt_ps_heartbeat(RtArchive *ar, RtPsHeartbeat *b)
 {
     rt_archive_u32(ar, &b->role);
     rt_archive_u32(ar, &b->index);
-    rt_archive_u32(ar, &b->incarnation);
+    rt_archive_u64(ar, &b->incarnation);
 }
 
 void
 rt_ps_sync(RtArchive *ar, RtPsSync *s)
 {
     rt_archive_u32(ar, &s->index);
-    rt_archive_u32(ar, &s->incarnation);
+    rt_archive_u64(ar, &s->incarnation);
     rt_archive_i64(ar, &s->received, 0, INT64_MAX);
 }
 
@@ -81,23 +103,57 @@ rt_ps_run(RtArchive *ar, RtPsRun *r)
     rt_archive_bool(ar, &r->is_void);
     rt_archive_i64(ar, &r->low, 0, INT64_MAX);
     rt_archive_i64(ar, &r->launch, 0, INT32_MAX);
+    rt_archive_i64(ar, &r->attempt, 0, INT64_MAX);
+    rt_archive_count(ar, &r->num_feeds, RT_PS_MOST_FEEDS, sizeof(int64_t));
+    if (ar->reads)
+        r->indices = NEW_ARRAY(ar->arena, int64_t, (size_t)r->num_feeds);
+    for (int64_t i = 0; i < r->num_feeds; i++)
+        rt_archive_i64(ar, &r->indices[i], 0, INT64_MAX);
 }
 
 void
 rt_ps_done(RtArchive *ar, RtPsDone *d)
 {
     rt_archive_u32(ar, &d->index);
-    rt_archive_u32(ar, &d->incarnation);
+    rt_archive_u64(ar, &d->incarnation);
     rt_archive_i64(ar, &d->number, 1, INT64_MAX);
     rt_archive_i64(ar, &d->received, 0, INT64_MAX);
     rt_archive_i64(ar, &d->id, 1, INT64_MAX);
+    rt_archive_i64(ar, &d->attempt, 0, INT64_MAX);
+    rt_archive_bool(ar, &d->is_cancelled);
     rt_archive_text(ar, &d->error);
     rt_archive_text(ar, &d->lines);
 }
 
 void
+rt_ps_commit(RtArchive *ar, RtPsCommit *c)
+{
+    rt_archive_i64(ar, &c->number, 1, INT64_MAX);
+    rt_archive_i64(ar, &c->low, 0, INT64_MAX);
+    rt_archive_bool(ar, &c->is_round);
+    rt_archive_count(ar, &c->num, RT_PS_WINDOW, 2 * sizeof(int64_t));
+    if (ar->reads) {
+        c->ids = NEW_ARRAY(ar->arena, int64_t, (size_t)c->num);
+        c->attempts = NEW_ARRAY(ar->arena, int64_t, (size_t)c->num);
+    }
+    for (int64_t i = 0; i < c->num; i++) {
+        rt_archive_i64(ar, &c->ids[i], 1, INT64_MAX);
+        rt_archive_i64(ar, &c->attempts[i], 0, INT64_MAX);
+    }
+}
+
+void
+rt_ps_committed(RtArchive *ar, RtPsCommitted *c)
+{
+    rt_archive_u32(ar, &c->index);
+    rt_archive_i64(ar, &c->number, 1, INT64_MAX);
+    rt_archive_text(ar, &c->error);
+}
+
+void
 rt_ps_request(RtArchive *ar, RtPsRequest *r)
 {
+    rt_archive_u64(ar, &r->job);
     rt_archive_i64(ar, &r->number, 1, INT64_MAX);
     rt_archive_i64(ar, &r->id, 0, INT64_MAX);
 }
@@ -109,6 +165,10 @@ rt_ps_traffic(RtArchive *ar, RtPsTraffic *t)
         rt_archive_i64(ar, &t->bytes[i], 0, INT64_MAX);
         rt_archive_i64(ar, &t->units[i], 0, INT64_MAX);
     }
+    for (int i = 0; i < RT_PS_STALENESS_ROWS; i++)
+        rt_archive_i64(ar, &t->staleness[i], 0, INT64_MAX);
+    rt_archive_i64(ar, &t->stalest, 0, INT64_MAX);
+    rt_archive_i64(ar, &t->refused, 0, INT64_MAX);
 }
 
 void
@@ -122,8 +182,10 @@ rt_ps_server_load(RtArchive *ar, RtPsLoad *l)
     rt_archive_i64(ar, &l->pushed, 0, INT64_MAX);
     rt_archive_i64(ar, &l->variables, 0, INT64_MAX);
     rt_archive_i64(ar, &l->stalest, 0, INT64_MAX);
+    rt_archive_i64(ar, &l->refused, 0, INT64_MAX);
     for (int i = 0; i < RT_PS_STALENESS_ROWS; i++)
         rt_archive_i64(ar, &l->staleness[i], 0, INT64_MAX);
+    rt_archive_i64(ar, &l->staleness_sum, 0, INT64_MAX);
 }
 
 static void
@@ -156,6 +218,8 @@ rt_ps_status(RtArchive *ar, RtPsStatus *s)
     rt_archive_i64(ar, &s->ended, 0, INT64_MAX);
     rt_archive_i64(ar, &s->waiting, 0, INT64_MAX);
     rt_archive_i64(ar, &s->put_back, 0, INT64_MAX);
+    rt_archive_i64(ar, &s->cancelled, 0, INT64_MAX);
+    rt_archive_i64(ar, &s->staleness, -1, INT64_MAX);
     tasks(ar, &s->num_workers, &s->workers);
     tasks(ar, &s->num_servers, &s->servers);
     if (ar->reads)

@@ -11,23 +11,26 @@
 
 #include "runtime/checkpoint/archive.h"
 #include "runtime/cluster/resolve/roles.h"
+#include "runtime/ps/staleness/staleness.h"
 
 typedef enum RtPsType {
     RT_PS_NONE,
-#define MESSAGE(name, sender, doc) RT_PS_##name,
-#include "runtime/ps/messages.def"
-#undef MESSAGE
+#define FRAME(name, sender, doc) RT_PS_##name,
+#include "runtime/ps/frames.def"
+#undef FRAME
     RT_PS_NUM_TYPES
 } RtPsType;
 
 /* In place of a version: rows are pulled, not all. */
 #define RT_PS_ROWS ((int64_t)-1)
+/* In place of a clock: the closure has pulled nothing from the server. */
+#define RT_PS_NO_PULL ((int64_t)-1)
 
 enum {
-    RT_PS_MOST_TASKS = 4096, /* servers, and workers */
-    RT_PS_WINDOW = 1 << 18,  /* closures between the oldest and the newest */
-    RT_PS_MOST_UPDATES = 1 << 20, /* of one closure on one server */
-    RT_PS_STALENESS_ROWS = 16
+    RT_PS_MOST_TASKS = 4096,    /* servers, and workers */
+    RT_PS_WINDOW = 1 << 18,     /* closures between the oldest and the newest */
+    RT_PS_MOST_FEEDS = 1 << 20, /* elements that one closure takes */
+    RT_PS_MOST_UPDATES = 1 << 20 /* of one closure on one server */
 };
 
 /* Begins to write a message; the memory of the last one is used again. */
@@ -40,7 +43,10 @@ bool rt_ps_is_good(RtArchive *ar);
 
 typedef struct RtPsHello {
     uint32_t role; /* RtRole */
-    uint32_t index, incarnation;
+    uint32_t index;
+    uint64_t incarnation;
+    uint64_t job;   /* that it has joined; 0: none */
+    uint32_t crash; /* of a worker: RtTaskOptions.crash */
     int64_t pid;
     const char *plan, *host;
     const char *address; /* of a server, tcp://HOST:PORT; else "" */
@@ -48,24 +54,45 @@ typedef struct RtPsHello {
 
 void rt_ps_hello(RtArchive *ar, RtPsHello *h);
 
+/* The number of a job is its coordinator's, by chance: who is left of another
+ * job, with the same key and addresses, has another one. */
 typedef struct RtPsWelcome {
+    uint64_t job;
     int64_t num_servers;
     const char **addresses; /* of each */
+    const char *params;     /* exec/params.h writes and reads them */
+    int64_t params_len;
+    int64_t staleness; /* of a push, at most; negative: no bound */
+    bool by_bytes;     /* how variables are placed (parts/placement.h) */
+    bool atomic;       /* servers keep pushes until they are committed, */
+    bool in_rounds;    /* those of a round together */
 } RtPsWelcome;
 
 void rt_ps_welcome(RtArchive *ar, RtPsWelcome *w);
 
 typedef struct RtPsHeartbeat {
-    uint32_t role, index, incarnation;
+    uint32_t role, index;
+    uint64_t incarnation;
 } RtPsHeartbeat;
 
 void rt_ps_heartbeat(RtArchive *ar, RtPsHeartbeat *b);
+
+/* START, STATE, SAVE and SAVED begin with it; after STATE and SAVED comes the
+ * worker's state, or nothing if it has none. */
+typedef struct RtPsSaving {
+    uint32_t index; /* of the worker */
+    uint64_t incarnation;
+    int64_t number; /* of the saving, ascending; START, STATE: 0 */
+} RtPsSaving;
+
+void rt_ps_saving(RtArchive *ar, RtPsSaving *s);
 
 /* Between coordinator and worker both RUN and DONE are numbered from 1; who
  * gets them says the last number up to which it has all, and what was lost with
  * a connection is sent again. */
 typedef struct RtPsSync {
-    uint32_t index, incarnation;
+    uint32_t index;
+    uint64_t incarnation;
     int64_t received;
 } RtPsSync;
 
@@ -79,33 +106,67 @@ typedef struct RtPsRun {
     bool is_void;     /* another worker has executed it: it is only answered */
     int64_t low;      /* all closures before this one have ended */
     int64_t launch;   /* its number */
+    int64_t attempt;  /* from 1: how many workers have got it, with this one */
+    int64_t num_feeds, *indices; /* of its elements of the worker's datasets, in
+                                    the pass that its arguments name */
 } RtPsRun;
 
 void rt_ps_run(RtArchive *ar, RtPsRun *r);
 
 /* After it, if error is "", the closure's results. */
 typedef struct RtPsDone {
-    uint32_t index, incarnation;
+    uint32_t index;
+    uint64_t incarnation;
     int64_t number, received;
-    int64_t id;
+    int64_t id, attempt;
+    bool is_cancelled; /* it was not begun */
     const char *error; /* why it failed; "": it has not */
     const char *lines; /* that are shown below it */
 } RtPsDone;
 
 void rt_ps_done(RtArchive *ar, RtPsDone *d);
 
-/* PULL, VALUES, PUSH, ACK, COUNT and COUNTED begin with it; answers have the
- * request's.  Up to the message's end follow
+/* Batches are numbered from 1; the next one comes when all servers have
+ * committed the one before. */
+typedef struct RtPsCommit {
+    int64_t number, low;
+    bool is_round; /* they have all computed with the values from before it */
+    int64_t num;
+    int64_t *ids, *attempts; /* of each closure; 0: no attempt counts */
+} RtPsCommit;
+
+void rt_ps_commit(RtArchive *ar, RtPsCommit *c);
+
+typedef struct RtPsCommitted {
+    uint32_t index; /* of the server */
+    int64_t number;
+    const char *error; /* of an update; "": none */
+} RtPsCommitted;
+
+void rt_ps_committed(RtArchive *ar, RtPsCommitted *c);
+
+/* CANCEL is the number of the last RUN that it is about. */
+
+/* PULL, VALUES, PUSH, STAGED, SET, ACK, COUNT and COUNTED begin with it;
+ * answers have the request's.  Of another job they are nobody's.  Up to the
+ * message's end follow
  *
  *   PULL    for each part its number and the version that is here; or
  *           RT_PS_ROWS, a count and so many rows of it
- *   VALUES  in the same order the number, the version, and the bytes of a part
+ *   VALUES  the server's clock: how many closures it has applied; in the same
+ *           order the number, the version, and the bytes of a part
  *           that has changed; or RT_PS_ROWS and the rows' bytes
- *   PUSH    low, and for each update its number, the part's among the
+ *   PUSH    low, whether the answer may wait for that of the next request, the
+ *           clock of the values that it computed with, or RT_PS_NO_PULL, the
+ *           attempt that is to be committed, or 0 to apply it at once, and
+ *           for each update its number, the part's among the
  *           variable's, the sizes of batches and the arguments, each behind its
  *           length; of one that only sets, in place of these, the first row,
- *           how many, and their bytes behind their length */
+ *           how many, and their bytes behind their length
+ *   SET     a part's number, the first row, how many, and their bytes behind
+ *           their length */
 typedef struct RtPsRequest {
+    uint64_t job;
     int64_t number; /* of the client, ascending */
     int64_t id;     /* PUSH, ACK: of the closure */
 } RtPsRequest;
@@ -122,6 +183,7 @@ typedef enum RtPsTrafficKind {
 /* After COUNTED's head: of a server, since it began. */
 typedef struct RtPsTraffic {
     int64_t bytes[RT_NUM_TRAFFICS], units[RT_NUM_TRAFFICS];
+    int64_t staleness[RT_PS_STALENESS_ROWS], stalest, refused; /* RtPsLoad */
 } RtPsTraffic;
 
 void rt_ps_traffic(RtArchive *ar, RtPsTraffic *t);
@@ -142,7 +204,8 @@ typedef struct RtPsLoad {
     int64_t pulled, pushed; /* bytes */
     int64_t variables;      /* their bytes */
     int64_t stalest;        /* the largest staleness (applied.h) */
-    int64_t staleness[RT_PS_STALENESS_ROWS];
+    int64_t refused;        /* pushes whose values were staler than allowed */
+    int64_t staleness[RT_PS_STALENESS_ROWS], staleness_sum;
 } RtPsLoad;
 
 void rt_ps_server_load(RtArchive *ar, RtPsLoad *l);
@@ -158,7 +221,8 @@ typedef struct RtPsTask {
 
 typedef struct RtPsStatus {
     int64_t at; /* microseconds */
-    int64_t scheduled, ended, waiting, put_back;
+    int64_t scheduled, ended, waiting, put_back, cancelled;
+    int64_t staleness; /* its bound; negative: none */
     int64_t num_workers, num_servers;
     RtPsTask *workers, *servers;
     RtPsLoad *loads; /* of each server */

@@ -18,13 +18,16 @@ enum {
     MOST_ENDS = 2 * RT_PS_IN_FLIGHT /* that the coordinator does not have */
 };
 
-static const double sync_time = 0.5; /* seconds */
+static const double sync_time = 0.5;    /* seconds */
+static const double short_time = 0.001; /* of a closure, and of an end that is
+                                           not told */
 
 /* A closure that was executed. */
 typedef struct End {
-    int64_t id;
+    int64_t id, attempt;
     int64_t number;            /* of its DONE; 0: not applied everywhere */
     double at;                 /* when that was sent */
+    bool is_cancelled;         /* it was not executed */
     const char *error, *lines; /* "": none */
     RtArchive results;
 } End;
@@ -34,14 +37,22 @@ typedef struct Worker {
     Arena *arena;
     RtArchive out;
     int64_t received, sent;           /* numbers of RUN and DONE */
+    int num_untold;                   /* of the last DONEs, that are not sent */
+    double untold;                    /* since when */
+    double took;                      /* the last closure, in seconds */
+    int64_t cancelled;                /* the last RUN that main wants no more */
     zmq_msg_t tasks[RT_PS_IN_FLIGHT]; /* RUNs to be executed, a ring */
     int first_task, num_tasks;
     End ends[MOST_ENDS]; /* a ring, in the order of execution */
     int first_end, num_ends;
-    uint64_t *passes; /* of each iterator, that is open here */
-    double synced;
+    uint64_t *passes; /* of each iterator, that is open here, */
+    int64_t *taken;   /* and how many elements of it were taken */
+    bool has_state;   /* the coordinator has said where it begins */
+    double synced, asked;
+    Status failure; /* of its datasets */
     bool has_ended;
-    Status lost; /* the coordinator was, in the midst of a closure */
+    Status lost; /* the coordinator was, or has refused it, also in the midst of
+                    a closure */
 } Worker;
 
 /* ---- ends --------------------------------------------------------------- */
@@ -61,11 +72,13 @@ send_done(Worker *w, End *e)
                      .number = e->number,
                      .received = w->received,
                      .id = e->id,
+                     .attempt = e->attempt,
+                     .is_cancelled = e->is_cancelled,
                      .error = e->error,
                      .lines = e->lines};
     rt_ps_begin(&w->out, RT_PS_DONE);
     rt_ps_done(&w->out, &done);
-    if (!*e->error)
+    if (!*e->error && !e->is_cancelled)
         rt_archive_bytes(&w->out, e->results.data, e->results.len);
     rt_ps_send(w->with.net, w->with.member->socket, &w->out);
     e->at = rt_seconds();
@@ -81,12 +94,44 @@ note_applied(Worker *w, int64_t id, const char *error, const char *lines)
         if (e->id != id || e->number)
             continue;
         e->number = ++w->sent;
+        if (!w->num_untold++)
+            w->untold = rt_seconds();
         if (*error && !*e->error) {
             e->error = arena_strdup(w->arena, error);
             e->lines = arena_strdup(w->arena, lines);
         }
-        send_done(w, e);
         return;
+    }
+}
+
+static End *
+end_with(Worker *w, int64_t number)
+{
+    for (int i = 0; i < w->num_ends; i++)
+        if (end_at(w, i)->number == number)
+            return end_at(w, i);
+    return NULL;
+}
+
+/* While short closures follow, several ends are told together: so the
+ * coordinator wakes less often. */
+static bool
+may_wait(const Worker *w)
+{
+    return !w->with.atomic && w->num_tasks &&
+           w->num_untold < RT_PS_IN_FLIGHT / 2 && w->took < short_time &&
+           rt_seconds() - w->untold < short_time;
+}
+
+static void
+tell_ends(Worker *w)
+{
+    if (may_wait(w))
+        return;
+    for (; w->num_untold; w->num_untold--) {
+        End *e = end_with(w, w->sent - w->num_untold + 1);
+        if (e)
+            send_done(w, e);
     }
 }
 
@@ -109,6 +154,7 @@ new_end(Worker *w, int64_t id)
     rt_archive_clear(&e->results);
     e->id = id;
     e->number = 0;
+    e->is_cancelled = false;
     e->error = e->lines = "";
     return e;
 }
@@ -132,12 +178,12 @@ pull(RtPsClient *client, const RtInvocation *main, const RtClosureOp *op)
 
 int32_t
 rt_ps_execute(RtPsClient *client, RtInvocation *main, const RtClosureOp *op,
-              RtOpRun *launch, int64_t id, int64_t low)
+              RtOpRun *launch, int64_t id, int64_t attempt, int64_t low)
 {
     Status st = pull(client, main, op);
     if (st)
         return rt_fault_status(main, op->h, st);
-    rt_ps_begin_push(client, id, low);
+    rt_ps_begin_push(client, id, attempt, low);
     int32_t end = launch(main, op->h);
     if (end == EXEC_OK)
         rt_ps_end_push(client);
@@ -157,6 +203,7 @@ open_pass(Worker *w, const RtHostOp *next)
     if (w->passes[i] == w->with.closures->passes[i])
         return EXEC_OK;
     w->passes[i] = w->with.closures->passes[i];
+    w->taken[i] = 0;
     for (int k = 0; k < fn->num_ops; k++)
         if (fn->ops[k].op->kind == OP_iter_open &&
             fn->ops[k].iterator == next->iterator)
@@ -164,15 +211,48 @@ open_pass(Worker *w, const RtHostOp *next)
     UNREACHABLE("an iterator that main does not open");
 }
 
+/* The positions of its datasets: those that closures have opened. */
+static Status
+state_archive(Worker *w, RtArchive *ar)
+{
+    RtRun *run = w->with.run;
+    for (int i = 0; i < run->module->iters.len && !ar->wrong; i++) {
+        RtIterBinding *it = &run->iterators[i];
+        if (!rt_is_workers_iterator(it))
+            continue;
+        rt_archive_u64(ar, &w->passes[i]);
+        rt_archive_i64(ar, &w->taken[i], 0, INT64_MAX);
+        if (!w->passes[i] || ar->wrong)
+            continue;
+        if (!it->iter)
+            TRY(run->open_iterator(run, it));
+        TRY(rt_iter_archive(it->iter, ar, NULL));
+    }
+    return rt_archive_end(ar);
+}
+
+/* Takes the element of that index.  Those before it are other closures', or of
+ * the process that this one replaces. */
 static int32_t
-take_elements(Worker *w, const RtClosureOp *op)
+take_element(Worker *w, const RtHostOp *next, int64_t index)
+{
+    size_t i = (size_t)(next->iterator - w->with.run->iterators);
+    if (w->taken[i] > index)
+        w->passes[i] = 0; /* it begins the pass again */
+    int32_t end = open_pass(w, next);
+    while (end == EXEC_OK && w->taken[i] <= index) {
+        end = next->run(w->with.main, next);
+        w->taken[i]++;
+    }
+    return end;
+}
+
+static int32_t
+take_elements(Worker *w, const RtClosureOp *op, const RtPsRun *run)
 {
     int32_t end = EXEC_OK;
-    for (int i = 0; i < op->feeds.len && end == EXEC_OK; i++) {
-        end = open_pass(w, op->feeds.data[i]);
-        if (end == EXEC_OK)
-            end = op->feeds.data[i]->run(w->with.main, op->feeds.data[i]);
-    }
+    for (int i = 0; i < op->feeds.len && end == EXEC_OK; i++)
+        end = take_element(w, op->feeds.data[i], run->indices[i]);
     return end;
 }
 
@@ -205,18 +285,24 @@ execute(Worker *w, const RtPsRun *run, RtArchive *in)
 {
     RtClosures *closures = w->with.closures;
     End *e = new_end(w, run->id);
-    if (run->is_void) {
+    e->attempt = run->attempt;
+    e->is_cancelled =
+        !run->is_void && run->number <= w->cancelled && run->attempt == 1;
+    if (run->is_void || e->is_cancelled) {
         note_applied(w, run->id, "", "");
         return;
     }
     const RtClosureOp *op = closures->list.data[run->launch];
     rt_closure_arguments(closures, op, w->with.main, in);
-    int32_t end = in->wrong ? EXEC_OK : take_elements(w, op);
+    int32_t end = in->wrong ? EXEC_OK : take_elements(w, op, run);
     if (in->wrong)
         e->error = arena_strdup(w->arena, in->wrong);
-    else if (end == EXEC_OK)
-        end = rt_ps_execute(w->with.client, w->with.main, op, op->h->run,
-                            run->id, run->low);
+    rt_ps_expect_more(w->with.client,
+                      w->num_tasks > 0 && op->reads.len + op->lookups.len > 0);
+    if (!in->wrong && end == EXEC_OK)
+        end =
+            rt_ps_execute(w->with.client, w->with.main, op, op->h->run, run->id,
+                          w->with.atomic ? run->attempt : 0, run->low);
     if (end == EXEC_OK && !*e->error)
         rt_closure_results(closures, op, &e->results);
     else if (!*e->error)
@@ -232,6 +318,7 @@ execute_next(Worker *w)
     RtPsRun run;
     const RtZmq *z = w->with.net->zmq;
     zmq_msg_t *m = &w->tasks[w->first_task];
+    double begun = rt_seconds();
     Arena *scratch = arena_new(NULL, "a closure");
     w->first_task = (w->first_task + 1) % RT_PS_IN_FLIGHT;
     w->num_tasks--;
@@ -240,6 +327,7 @@ execute_next(Worker *w)
     execute(w, &run, &in);
     /* What came meanwhile is not read yet: its patience begins anew. */
     w->with.member->heard = rt_seconds();
+    w->took = w->with.member->heard - begun;
     z->zmq_msg_close(m);
     arena_release(scratch);
 }
@@ -250,8 +338,10 @@ static bool
 is_known(const Worker *w, const RtPsRun *run)
 {
     const RtClosures *c = w->with.closures;
-    return run->is_void || (run->launch < c->list.len &&
-                            c->list.data[run->launch]->is_scheduled);
+    const RtClosureOp *op =
+        run->launch < c->list.len ? c->list.data[run->launch] : NULL;
+    return run->is_void ||
+           (op && op->is_scheduled && run->num_feeds == op->feeds.len);
 }
 
 /* What comes twice, or after one that was lost, will come again. */
@@ -265,11 +355,62 @@ on_run(Worker *w, RtArchive *in, zmq_msg_t *m)
         w->num_tasks == RT_PS_IN_FLIGHT)
         return;
     drop_ends(w, run.received);
+    if (w->with.atomic) /* an attempt of before, which nobody commits */
+        rt_ps_abandon(w->with.client, run.id);
     w->received = run.number;
     zmq_msg_t *to =
         &w->tasks[(w->first_task + w->num_tasks++) % RT_PS_IN_FLIGHT];
     z->zmq_msg_init(to);
     z->zmq_msg_move(to, m);
+}
+
+static void
+send_saving(Worker *w, RtPsType type, int64_t number, const RtArchive *state)
+{
+    const RtTaskOptions *task = w->with.member->config.task;
+    RtPsSaving s = {(uint32_t)task->index, task->incarnation, number};
+    rt_ps_begin(&w->out, type);
+    rt_ps_saving(&w->out, &s);
+    if (state)
+        rt_archive_bytes(&w->out, state->data, state->len);
+    rt_ps_send(w->with.net, w->with.member->socket, &w->out);
+}
+
+/* Begins where the coordinator says. */
+static void
+on_state(Worker *w, RtArchive *in)
+{
+    RtPsSaving s;
+    rt_ps_saving(in, &s);
+    if (in->wrong || w->has_state)
+        return;
+    w->has_state = true;
+    if (in->at < in->len)
+        w->failure = state_archive(w, in);
+}
+
+/* No closure is open now. */
+static void
+on_save(Worker *w, RtArchive *in)
+{
+    RtPsSaving s;
+    rt_ps_saving(in, &s);
+    if (!rt_ps_is_good(in) || !w->has_state || w->failure)
+        return;
+    RtArchive state = rt_archive_writer(in->arena, 0);
+    w->failure = state_archive(w, &state);
+    if (!w->failure)
+        send_saving(w, RT_PS_SAVED, s.number, &state);
+}
+
+/* Of its closures up to a number those that wait here. */
+static void
+on_cancel(Worker *w, RtArchive *in)
+{
+    int64_t number;
+    rt_archive_i64(in, &number, 1, INT64_MAX);
+    if (rt_ps_is_good(in) && number > w->cancelled)
+        w->cancelled = number;
 }
 
 static void
@@ -298,17 +439,40 @@ receive(Worker *w, zmq_msg_t *m)
     case RT_PS_RUN:
         on_run(w, &in, m);
         break;
+    case RT_PS_CANCEL:
+        on_cancel(w, &in);
+        break;
     case RT_PS_SYNC:
         on_sync(w, &in);
         break;
+    case RT_PS_STATE:
+        on_state(w, &in);
+        break;
+    case RT_PS_SAVE:
+        on_save(w, &in);
+        break;
     case RT_PS_END:
-    case RT_PS_REFUSED:
         w->has_ended = true;
+        break;
+    case RT_PS_REFUSED:
+        if (!w->lost)
+            w->lost = rt_ps_member_refused(w->with.member, &in);
         break;
     default:
         break;
     }
     arena_release(scratch);
+}
+
+/* Again and again until the coordinator's main has begun. */
+static void
+ask_for_state(Worker *w)
+{
+    double now = rt_seconds();
+    if (w->has_state || now - w->asked < WAIT_MS / 1e3)
+        return;
+    w->asked = now;
+    send_saving(w, RT_PS_START, 0, NULL);
 }
 
 static void
@@ -354,10 +518,17 @@ static void
 take_messages(Worker *w)
 {
     RtApplied applied;
+    int64_t staged;
     listen_to_coordinator(w);
     rt_ps_progress(w->with.client);
+    while ((staged = rt_ps_next_staged(w->with.client))) {
+        note_applied(w, staged, "", "");
+        if (w->with.in_rounds) /* others of the round do not wait for it */
+            rt_ps_abandon(w->with.client, staged);
+    }
     while ((applied = rt_ps_next_applied(w->with.client)).id)
         note_applied(w, applied.id, applied.error, applied.lines);
+    tell_ends(w);
 }
 
 static void
@@ -370,11 +541,14 @@ wait_for_messages(Worker *w)
     w->with.net->zmq->zmq_poll(items, n + 1, WAIT_MS);
 }
 
+/* What is not committed yet is not pulled, and a closure sees those that were
+ * executed before it here. */
 static bool
 may_execute(const Worker *w)
 {
-    return w->num_tasks && w->num_ends < MOST_ENDS &&
-           rt_ps_num_pending(w->with.client) < MOST_UNAPPLIED &&
+    int most = w->with.atomic ? 1 : MOST_UNAPPLIED;
+    return w->has_state && w->num_tasks && w->num_ends < MOST_ENDS &&
+           rt_ps_num_pending(w->with.client) < most &&
            !rt_is_stopped(w->with.run);
 }
 
@@ -382,7 +556,12 @@ static Status
 work(Worker *w)
 {
     while (!w->has_ended) {
+        ask_for_state(w);
         take_messages(w);
+        if (w->lost)
+            return w->lost;
+        if (w->failure)
+            return w->failure;
         if (may_execute(w))
             execute_next(w);
         else
@@ -405,8 +584,13 @@ rt_ps_work(const RtWorking *working)
     w->arena = a;
     w->out = rt_archive_writer(a, 0);
     w->passes = NEW_ARRAY(a, uint64_t, (size_t)working->run->module->iters.len);
+    w->taken = NEW_ARRAY(a, int64_t, (size_t)working->run->module->iters.len);
     rt_ps_watch(w->with.client, watch_coordinator, w);
     Status st = work(w);
+    if (st != w->lost)
+        status_free(w->lost);
+    if (st != w->failure)
+        status_free(w->failure);
     rt_ps_watch(w->with.client, NULL, NULL);
     for (; w->num_tasks; w->num_tasks--) {
         working->net->zmq->zmq_msg_close(&w->tasks[w->first_task]);

@@ -14,6 +14,8 @@ typedef struct RtWorking {
     RtPsMember *member;
     RtPsClient *client;
     RtClosures *closures;
+    bool atomic;        /* pushes are committed by the coordinator, */
+    bool in_rounds;     /* those of a round together */
     RtInvocation *main; /* whose values closures use; main is not called */
 } RtWorking;
 
@@ -21,9 +23,9 @@ typedef struct RtWorking {
 Status rt_ps_work(const RtWorking *working) MUST_USE;
 
 /* Pulls what an operation's program reads, launches it, and sends what it
- * pushes as those of closure id; how it ended. */
+ * pushes as those of closure id (rt_ps_begin_push); how it ended. */
 int32_t rt_ps_execute(RtPsClient *client, RtInvocation *main,
                       const RtClosureOp *op, RtOpRun *launch, int64_t id,
-                      int64_t low);
+                      int64_t attempt, int64_t low);
 
 #endif

@@ -208,6 +208,9 @@ members_find_no_server(void **state)
 static Status
 lose_server(RtJob *job, void *shared)
 {
+    rt_job_at(job, 7, RT_JOB_RUNS);
+    rt_job_calls(job, 0, 2);
+    rt_job_waits(job, 0, 2);
     atomic_fetch_add((_Atomic int *)shared, 1);
     Status st = wait_for_stop(job);
     if (!strstr(status_message(st), "has lost the control server (127.0.0.1:"))

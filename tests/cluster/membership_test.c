@@ -7,6 +7,9 @@
  */
 #include "tests/unit/unit.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+#include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "runtime/cluster/control/membership.h"
 
@@ -50,7 +53,8 @@ on_evict(void *data, int rank)
 }
 
 static void
-stage_open_on(Stage *s, int size, const char *machine)
+stage_open_with(Stage *s, int size, const char *machine, double joining,
+                const char *diagnose)
 {
     *s = (Stage){.arena = arena_new(NULL, "a stage"),
                  .size = size,
@@ -59,9 +63,17 @@ stage_open_on(Stage *s, int size, const char *machine)
     RtMembershipConfig config = {.id = "test",
                                  .size = size,
                                  .server_rank = -1,
+                                 .joining = joining,
+                                 .diagnose = diagnose,
                                  .machine = machine,
                                  .out = {s, on_send, on_say, on_evict}};
     s->membership = rt_membership_new(s->arena, &config, s->now);
+}
+
+static void
+stage_open_on(Stage *s, int size, const char *machine)
+{
+    stage_open_with(s, size, machine, 0, NULL);
 }
 
 static void
@@ -116,9 +128,9 @@ heartbeat(Stage *s, int rank, RtHeartbeat b)
 }
 
 static void
-join_on(Stage *s, int size, const char *machine)
+join_with(Stage *s, int size, const char *machine, const char *diagnose)
 {
-    stage_open_on(s, size, machine);
+    stage_open_with(s, size, machine, 0, diagnose);
     for (int i = 0; i < size; i++) {
         RtHello h = hello_of(i, size);
         say_hello(s, &h, (uint64_t)i + 1);
@@ -130,6 +142,12 @@ join_on(Stage *s, int size, const char *machine)
         give(s, i, &f);
     }
     assert_true(rt_membership_has_begun(s->membership));
+}
+
+static void
+join_on(Stage *s, int size, const char *machine)
+{
+    join_with(s, size, machine, NULL);
 }
 
 static void
@@ -247,6 +265,21 @@ newcomers_are_refused(void **state)
     arena_release(s.arena);
 }
 
+/* Where fewer would do, those who are missing have less time. */
+static void
+some_have_less_time_to_join(void **state)
+{
+    (void)state;
+    Stage s;
+    stage_open_with(&s, 4, NULL, 20, NULL);
+    RtHello h = hello_of(2, 4);
+    say_hello(&s, &h, 1);
+    run_for(&s, 19, -1, -1);
+    assert_false(rt_membership_is_stopped(s.membership));
+    run_for(&s, 6, -1, -1);
+    expect(&s, "error: ranks 0, 1, 3 of 4 have not come after 20 seconds\n", 3);
+}
+
 static void
 missing_ranks_are_said(void **state)
 {
@@ -339,6 +372,31 @@ all_run(Stage *s, int64_t wait_call)
 
 /* Of a process on another machine that nobody waits for, or of one whose memory
  * the server has: the last call that it has told of. */
+/* Its machine is another one: heartbeats are what there is. */
+static void
+heartbeats_of_the_dead_are_written(void **state)
+{
+    (void)state;
+    Stage s;
+    char folder[] = "/tmp/tfd-test-XXXXXX", *text;
+    size_t len;
+    assert_non_null(mkdtemp(folder));
+    join_with(&s, 4, "server's", folder);
+    run_for(&s, 1, 2, -1);
+    rt_membership_closed(s.membership, 12, s.now);
+    run_for(&s, 1, 2, 2);
+    const char *path =
+        arena_printf(s.arena, "%s/rank-2-heartbeats.txt", folder);
+    Status st = file_read(s.arena, path, &text, &len);
+    assert_null(st);
+    assert_non_null(strstr(text, "# rank 2, host h: rank 2 (h, pid 402) is "));
+    assert_non_null(strstr(text, "\n         7        4 "));
+    assert_non_null(strstr(text, "  runs       all_reduce train.tfd:12:5\n"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    expect(&s, "error: rank 2 (h, pid 402) is dead; ", 3);
+}
+
 static void
 last_calls_are_named(void **state)
 {
@@ -529,8 +587,10 @@ main(int argc, char **argv)
         cmocka_unit_test(wrong_members_are_refused),
         cmocka_unit_test(newcomers_are_refused),
         cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(some_have_less_time_to_join),
         cmocka_unit_test(pairs_without_a_link_are_named),
         cmocka_unit_test(dead_ranks_are_named),
+        cmocka_unit_test(heartbeats_of_the_dead_are_written),
         cmocka_unit_test(last_calls_are_named),
         cmocka_unit_test(silent_ranks_are_named),
         cmocka_unit_test(all_silent_ranks_are_said_at_once),

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""mpirun.py TFDC TFD_RUN FAKE_MPI EXAMPLES
+"""mpirun.py TFDC TFD_RUN FAKE_MPI BLOCKING_MPI EXAMPLES
 
 Processes that mpirun has started on this machine and told nothing but their
 numbers: rank 0 has to tell the others over MPI where it listens.  Each family
 of MPI that is here trains in some processes, and what cannot begin says why and
-ends.  FAKE_MPI is one whose calls fail as they are asked to (fake_mpi.c).  TAP.
+ends.  FAKE_MPI is one whose calls fail as they are asked to (fake_mpi.c),
+BLOCKING_MPI one that at some time does not return (blocking_mpi.c).  TAP.
 """
 import os
 import shutil
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-TFDC, TFD_RUN, FAKE, EXAMPLES = sys.argv[1:]
+TFDC, TFD_RUN, FAKE, BLOCKING, EXAMPLES = sys.argv[1:]
 SECONDS = 50
 OPEN_MPI, MPICH = "mpirun.openmpi", "mpirun.mpich"
 LIBRARIES = ["libmpi.so.40", "libmpi_abi.so.1", "libmpi_abi.so.0",
@@ -178,6 +179,35 @@ def a_call_that_does_not_return(case):
          "MPI_Init_thread (MPICH) has not come back for 0.1 seconds", 3)
 
 
+def one_that_does_not_return_later(case):
+    want(case.with_fake("stuck", "--timeout", "0.1"),
+         "MPI_Test (MPICH) has not come back for 2.1 seconds", 3)
+
+
+ENDLESS = '''var w: f32[64] = 1.0
+fn step() { w = w * 0.5 + all_reduce(mean, w * f32(replica_id)) }
+main { for i in 0..1000000000 { run step() } }
+'''
+
+
+def one_that_does_not_return_at_last(case):
+    """Each process ends by itself: the launcher must not have to do it."""
+    need(MPICH)
+    path = f"{case.folder}/endless.tf"
+    with open(f"{path}d", "w") as f:
+        f.write(ENDLESS)
+    subprocess.run([TFDC, f"{path}d", "--devices", "cpu:0-1", "-o", f"{path}p"],
+                   check=True)
+    run = case.tfd_run("--link", "mpi", "--mpi", BLOCKING, "--timeout", "2",
+                       plan=f"{path}p")
+    done = case.run([MPICH, "-n", "2", "sh", "-c",
+                     '"$@"; echo "$PMI_RANK has ended" >&2; sleep 8', "sh",
+                     *run], BLOCK_MPI="1 2")
+    want(done, "all_reduce")
+    want(done, "0 has ended\n")
+    want(done, "1 has ended\n")
+
+
 def calls_that_fail(case):
     for call in ["MPI_Irecv", "MPI_Test"]:
         want(case.with_fake(call), f"{call} fails (MPICH) before the job has "
@@ -211,6 +241,8 @@ CASES = {
     f"{MPICH}: a process is killed before": one_that_is_killed(MPICH),
     "a process does not come": one_that_does_not_come,
     "MPI does not return": a_call_that_does_not_return,
+    "MPI does not return while joining": one_that_does_not_return_later,
+    "MPI does not return in a step": one_that_does_not_return_at_last,
     "MPI fails": calls_that_fail,
     "nobody answers": nobody_answers,
     "an interrupt": an_interrupt,

@@ -158,6 +158,187 @@ def failures():
           out + err)
 
 
+STATS = re.compile(r"closures +(\d+), (\d+) again .*, (\d+) cancelled")
+
+
+def cancels():
+    """What is cancelled has no update on any server; what is not has one."""
+    made = plan(os.path.join(PROGRAMS, "cancels.tfd"))
+    alone = run(made, "--set", "length=1")
+    check("cancel() where nothing waits", alone == (0, "900 900\n908 908\n", ""),
+          str(alone))
+    code, out, err = run(made, "-n", "workers=2,ps=2", "--stats")
+    found = STATS.search(err)
+    numbers = [int(word) for word in out.split()]
+    check("cancel() drops what waits, and closures after it are executed",
+          code == 0 and found and len(numbers) == 4 and
+          3 <= numbers[0] == 900 - int(found[3]) < 900 and
+          numbers == [numbers[0]] * 2 + [numbers[0] + 8] * 2, out + err)
+    code, out, err = run(made, "-n", "workers=2,ps=2", "--set", "fetches=1")
+    check("... and a fetch of one says so", code == 1 and
+          re.search(r"cancels.tfd:27:\d+: error: closure 901 was cancelled before a "
+                    "worker had begun it", err), out + err)
+    p = start(made, "-n", "workers=3,ps=2", "--stats", "--set",
+              "rounds=20")
+    kills, begin = 0, time.time()
+    while p.poll() is None and time.time() - begin < LIMIT:
+        time.sleep(0.2)
+        for pid in list(tasks(p, "worker"))[:1]:
+            send(pid, signal.SIGKILL)
+            kills += 1
+    out, err = p.communicate()
+    numbers, found = [int(word) for word in out.split()], STATS.search(err)
+    check(f"... while workers are killed ({kills} times)", p.returncode == 0 and
+          found and kills and len(numbers) == 4 and
+          20 <= numbers[0] == numbers[1] == 6000 - int(found[3]) and
+          int(found[3]) > 0, f"{p.returncode} {out} {err[-2000:]}")
+
+
+def attempts(name, options, closures, fault, pause):
+    """Closures whose updates depend on the attempt, while fault(workers)
+    happens again and again: how far two servers are apart."""
+    made = plan(os.path.join(PROGRAMS, "atomic.tfd"))
+    p = start(made, "-n", "workers=3,ps=2", "--stats", *options, "--set",
+              f"closures={closures}")
+    times, begin = 0, time.time()
+    while p.poll() is None and time.time() - begin < LIMIT * FAULTS:
+        time.sleep(pause * (0.5 + random.random()))
+        workers = list(tasks(p, "worker"))
+        if workers and p.poll() is None:
+            fault(random.choice(workers))
+            times += 1
+    out, err = p.communicate(timeout=LIMIT)
+    found = re.fullmatch(r"(\d+) closures, (-?\d+) apart\n", out)
+    again = STATS.search(err)
+    check(f"{name}: each closure once ({times} faults)", p.returncode == 0 and
+          found and int(found[1]) == closures and times > 0 and
+          (not fault or again), f"{p.returncode} {out} {err[-2000:]}")
+    return int(found[2]) if found else None, again and int(again[2])
+
+
+def atomic():
+    """All servers commit the same attempt of a closure."""
+    made = plan(os.path.join(PROGRAMS, "counts.tfd"))
+    code, out, err = run(made, "-n", "workers=2,ps=2", "--atomic", "--set",
+                         "closures=2000")
+    check("--atomic: 2000 closures, each once",
+          code == 0 and out == counts(2000), out + err)
+    source = os.path.join(ROOT, "docs", "examples", "coordinator.tfd")
+    alone = run(plan(source), "--checksum")
+    served = run(plan(source), "--checksum", "-n", "workers=1,ps=2", "--atomic")
+    check("... one worker: the bits of one process", alone == served,
+          f"{alone}\n{served}")
+    failed = plan(os.path.join(PROGRAMS, "update_fails.tfd"))
+    code, out, err = run(failed, "-n", "workers=1,ps=1", "--atomic")
+    check("... an update's failure has its line and the server", code == 1 and
+          "update_fails.tfd:5:3: 3.0 is too much" in err and
+          'note: on server 0, in an update of "v"' in err, out + err)
+    kill = lambda pid: send(pid, signal.SIGKILL)
+    for name, fault, pause in [("killed", kill, 0.05),
+                               ("stopped for 2.5 s", stop_for(2.5), 0.3)]:
+        apart, again = attempts(f"--atomic, workers {name}", ["--atomic"],
+                                300 * FAULTS, fault, pause)
+        check(f"... all servers have the same attempts ({again} again)",
+              apart == 0 and again, f"{apart} {again}")
+    apart, again = attempts("--atomic --staleness 1, workers killed",
+                            ["--atomic", "--staleness", "1"], 150 * FAULTS,
+                            kill, 0.1)
+    check("... with --staleness, too", apart == 0, f"{apart}")
+    apart, again = attempts("without --atomic", [], 300 * FAULTS, kill, 0.05)
+    print(f"# without it, {again} again, two servers are {apart} apart")
+
+
+ROUNDS = re.compile(r"rounds +(\d+) of \d/\d: (\d+) closures counted, "
+                    r"(\d+) dropped")
+
+
+def in_rounds(need, of, closures, fault=None, pause=0):
+    """Closures with --sync, while fault(workers) happens: exactly so many of
+    each round count, on both servers, and none has seen a part of a round."""
+    made = plan(os.path.join(PROGRAMS, "rounds.tfd"))
+    p = start(made, "-n", f"workers={of},ps=2", "--sync", f"{need}/{of}",
+              "--stats", "--set", f"closures={closures}", "--set",
+              f"need={need}")
+    times, begin = 0, time.time()
+    while fault and p.poll() is None and time.time() - begin < LIMIT:
+        time.sleep(pause)
+        workers = list(tasks(p, "worker"))
+        if workers and p.poll() is None:
+            fault(random.choice(workers))
+            times += 1
+    out, err = p.communicate(timeout=LIMIT)
+    found, stale = ROUNDS.search(err), STALENESS.search(err)
+    full, left = divmod(closures, of)
+    n = full * need + min(left, need)
+    expected = f"{n} {n} 0\n{n + 1} {n + 1} {n + 1}\n"
+    numbers = (full + (left > 0) + 1, n + 1, closures - n)
+    check(f"--sync {need}/{of}, {closures} closures ({times} faults)",
+          p.returncode == 0 and out == expected and found and
+          tuple(map(int, found.groups())) == numbers and stale and
+          stale[2] == "0", f"{p.returncode} {out} {expected} {err[-2000:]}")
+
+
+def rounds():
+    for need, of in [(1, 1), (2, 2), (3, 4)]:
+        in_rounds(need, of, 202)
+    kill = lambda pid: send(pid, signal.SIGKILL)
+    in_rounds(3, 4, 2001 * FAULTS, kill, 0.05)
+    in_rounds(2, 3, 3001 * FAULTS, stop_for(0.3), 0.05)
+    in_rounds(2, 2, 1000 * FAULTS, kill, 0.05)
+    made = plan(os.path.join(PROGRAMS, "rounds.tfd"))
+    for options, why in [
+            (["--sync", "4/3"], '--sync is N/M, as 3/4, with 1 <= N <= M <= '
+             '4096, not "4/3"'),
+            (["--sync", "3/4", "--staleness", "1"],
+             "--staleness has no use with --sync: values of a round lack "
+             "nothing")]:
+        code, out, err = run(made, "-n", "workers=1,ps=1", *options)
+        check(" ".join(options), code == 2 and why in err, f"{code} {err}")
+
+
+STALENESS = re.compile(r"staleness    (.*)  most (\d+), (\d+) refused")
+
+
+def staleness_of(n, fault=None, pause=0, closures=800):
+    """What a job of three workers with --staleness n, while faults happen,
+    ends with: its values, the most that one lacked, and what was refused."""
+    made = plan(os.path.join(PROGRAMS, "learns.tfd"))
+    p = start(made, "-n", "workers=3,ps=2", "--staleness", str(n), "--stats",
+              "--checksum", "--set", f"closures={closures}")
+    times, begin = 0, time.time()
+    while fault and p.poll() is None and time.time() - begin < LIMIT:
+        time.sleep(pause)
+        workers = list(tasks(p, "worker"))
+        if workers and p.poll() is None:
+            fault(random.choice(workers))
+            times += 1
+    out, err = p.communicate(timeout=LIMIT)
+    found = STALENESS.search(err)
+    check(f"--staleness {n} is kept ({times} faults)", p.returncode == 0 and
+          found and int(found[2]) <= n and
+          sum(map(int, re.findall(r": (\d+)", found[1]))) == 2 * closures and
+          (times > 0 or found[3] == "0" and (found[2] != "0") == (n > 0)),
+          f"{p.returncode} {out} {err[-2000:]}")
+    return out
+
+
+def bounded_staleness():
+    """No push is more than N updates behind its pull; one after the other, it
+    is one process."""
+    made = plan(os.path.join(PROGRAMS, "learns.tfd"))
+    alone = run(made, "--checksum", "--set", "closures=800")[1]
+    outs = [staleness_of(n) for n in [0, 1, 4]]
+    check("--staleness 0: the bits of one process", outs[0] == alone,
+          f"{outs[0]} {alone}")
+    kill = lambda pid: send(pid, signal.SIGKILL)
+    out = staleness_of(0, kill, 0.1)
+    check("... while workers are killed", out == alone, f"{out} {alone}")
+    for n in [1, 4]:
+        staleness_of(n, kill, 0.05, 1500 * FAULTS)
+    for n in [0, 4]:
+        staleness_of(n, stop_for(2.5), 0.1, 2000 * FAULTS)
+
+
 def inputs():
     """COO-16, COO-23: datasets are opened where they are used."""
     made = plan(os.path.join(PROGRAMS, "inputs.tfd"))
@@ -192,6 +373,22 @@ def placement():
           code == 0 and [list(map(int, s[1:5])) for s in servers] ==
           [r + r for r in rows] and
           sum(int(s[5]) for s in servers) == 95376, out + err)
+
+
+def placement_by_bytes():
+    """One large variable and small ones: what is alike, and what it holds."""
+    made = plan(os.path.join(PROGRAMS, "uneven.tfd"))
+    alone = run(made, "--checksum")
+    for rule in ["turn", "bytes"]:
+        code, out, err = run(made, "-n", "workers=1,ps=3", "--stats",
+                             "--checksum", "--placement", rule)
+        sizes = [int(n) for n in re.findall(r"server \d .*\((\d+) bytes", err)]
+        whole = sum(sizes) / 3
+        check(f"--placement {rule}: the bits of one process", alone[0] == 0 and
+              (code, out) == alone[:2], f"{alone} {out} {err}")
+        check(f"... and the bytes of servers are "
+              f"{'equal' if rule == 'bytes' else 'not'}", len(sizes) == 3 and
+              (max(sizes) <= 1.1 * whole) == (rule == "bytes"), err)
 
 
 # ---- bytes ----------------------------------------------------------------
@@ -412,10 +609,32 @@ def a_long_closure():
     made = plan(os.path.join(PROGRAMS, "long.tfd"))
     begin = time.time()
     code, out, err = run(made, "-n", "workers=1,ps=1", "--silence", "1", "--set",
-                         "rounds=120000000")
+                         "rounds=200000000")
     check("a closure longer than the silence", code == 0 and out == "2.0\n" and
-          "started again" not in err and time.time() - begin > 2,
+          "started again" not in err and time.time() - begin > 1.5,
           f"{code} {out} {err} {time.time() - begin:.1f} s")
+
+
+def a_closure_that_crashes():
+    """It would end each worker that gets it."""
+    made = plan(os.path.join(PROGRAMS, "long.tfd"))
+    p = start(made, "-n", "workers=1,ps=1", "--set", "rounds=2000000000")
+    hit, begin = set(), time.time()
+    while p.poll() is None and time.time() - begin < LIMIT:
+        new = [pid for pid in tasks(p, "worker") if pid not in hit]
+        time.sleep(0.3)
+        for pid in new:
+            hit.add(pid)
+            send(pid, signal.SIGSEGV)
+    if p.poll() is None:
+        p.kill()
+    out, err = p.communicate()
+    check("a closure that has ended three workers ends the job",
+          p.returncode == 1 and len(hit) >= 3 and
+          "long.tfd:15:3: a closure that is scheduled here has ended 3 "
+          "workers, each by signal 11 (Segmentation fault)" in err and
+          "executing closure" in err and err.count("error:") == 1,
+          f"{p.returncode} {hit} {out} {err}")
 
 
 def nobody_answers():
@@ -560,16 +779,22 @@ with tempfile.TemporaryDirectory() as folder:
     tutorial()
     one_worker_has_the_bits_of_none()
     failures()
+    cancels()
     inputs()
     placement()
+    placement_by_bytes()
     bytes_of_a_step()
     memory_of_a_server()
     exactly_once()
+    bounded_staleness()
+    atomic()
+    rounds()
     a_lost_server()
     interrupts()
     a_stopped_coordinator()
     a_long_closure()
     nobody_answers()
+    a_closure_that_crashes()
     by_hand()
     status()
     strangers()

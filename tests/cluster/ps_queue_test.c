@@ -2,6 +2,7 @@
  * ps_queue_test.c - which closure is where, and which a server has applied
  */
 #include "tests/unit/unit.h"
+#include <string.h>
 #include "tests/unit/arena.h"
 
 #include "runtime/ps/applied.h"
@@ -30,6 +31,20 @@ joins(uint32_t index, uint32_t incarnation)
     return rt_queue_join(&q, &h, 0);
 }
 
+/* The next incarnation, after a crash. */
+static RtPsWorker *
+crashes(uint32_t index)
+{
+    RtPsHello h = {.role = RT_ROLE_worker,
+                   .index = index,
+                   .incarnation = q.workers.data[index].incarnation + 1,
+                   .crash = 11,
+                   .plan = "",
+                   .host = "h",
+                   .address = ""};
+    return rt_queue_join(&q, &h, 0);
+}
+
 static int64_t
 add(bool has_results)
 {
@@ -52,6 +67,90 @@ end(RtPsWorker *w, int64_t id, bool first)
     assert_int_equal(rt_queue_end(&q, id, "ab", 2), first);
 }
 
+/* One that takes an element of iterator 1. */
+static int64_t
+add_fed(uint64_t pass)
+{
+    int64_t id = add(false);
+    rt_queue_add_feed(&q, rt_queue_closure(&q, id), 1, pass);
+    return id;
+}
+
+/* The index of the element that w gets with its next closure, whose id is that.
+ */
+static int64_t
+element(RtPsWorker *w, int64_t id)
+{
+    assert_int_equal(send(w), id);
+    return rt_queue_closure(&q, id)->feeds.data[0].index;
+}
+
+static void
+elements_stay_with_the_worker(void **state)
+{
+    (void)state;
+    RtPsWorker *w = joins(0, 0);
+    for (int i = 1; i <= 4; i++)
+        add_fed(1);
+    assert_int_equal(element(w, 1), 0);
+    assert_int_equal(element(w, 2), 1);
+    joins(1, 0);
+    w = joins(0, 1); /* in the place of the first one */
+    RtPsWorker *other = &q.workers.data[1];
+    assert_int_equal(element(other, 3), 0);
+    assert_int_equal(element(w, 1), 0);
+    w = joins(0, 2);
+    assert_int_equal(element(w, 1), 0);
+    assert_int_equal(element(w, 2), 1);
+    end(w, 1, true);
+    end(w, 2, true);
+    assert_int_equal(element(w, 4), 2);
+    rt_queue_lose(&q, w); /* nobody comes in its place */
+    assert_int_equal(element(other, 4), 1);
+}
+
+static void
+a_pass_begins_with_the_first_element(void **state)
+{
+    (void)state;
+    RtPsWorker *w = joins(0, 0);
+    add_fed(1);
+    add_fed(2);
+    assert_int_equal(element(w, 1), 0);
+    assert_int_equal(element(w, 2), 0);
+}
+
+static void
+elements_are_in_checkpoints(void **state)
+{
+    (void)state;
+    RtPsWorker *w = joins(0, 0);
+    add_fed(1);
+    element(w, 1);
+    RtArchive out = rt_archive_writer(arena, 0);
+    rt_queue_taken_archive(&q, &out);
+    rt_queue_init(&q, arena);
+    RtArchive in = rt_archive_reader(arena, out.data, out.len);
+    rt_queue_taken_archive(&q, &in);
+    assert_false(in.wrong);
+    w = joins(0, 0);
+    add_fed(1);
+    assert_int_equal(element(w, 1), 1);
+}
+
+static void
+returned_closures_are_dropped_with_all(void **state)
+{
+    (void)state;
+    RtPsWorker *w = joins(0, 0);
+    add_fed(1);
+    element(w, 1);
+    w = joins(0, 1);
+    rt_queue_drop(&q);
+    assert_int_equal(q.num_open, 0);
+    assert_int_equal(send(w), 0);
+}
+
 static void
 closures_are_sent_in_order(void **state)
 {
@@ -66,6 +165,27 @@ closures_are_sent_in_order(void **state)
     assert_int_equal(send(w), 3);
     assert_int_equal(w->sent, 3);
     assert_int_equal(q.num_open, 2);
+}
+
+/* One with short closures gets the next ones when it has half of its most. */
+static void
+short_closures_are_sent_together(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        add(false);
+    send(w);
+    end(w, 1, true); /* in no time */
+    for (int i = 2; i < 2 + RT_PS_IN_FLIGHT; i++)
+        assert_int_equal(send(w), i);
+    for (int i = 2; i < 2 + RT_PS_IN_FLIGHT / 2; i++) {
+        assert_int_equal(send(w), 0);
+        end(w, i, true);
+    }
+    for (int i = 0; i < RT_PS_IN_FLIGHT / 2; i++)
+        assert_int_equal(send(w), 2 + RT_PS_IN_FLIGHT + i);
+    assert_int_equal(send(w), 0);
 }
 
 static void
@@ -177,8 +297,161 @@ the_window_fills(void **state)
     end(w, 1, true);
     assert_false(rt_queue_is_full(&q));
     assert_int_equal(add(false), RT_PS_WINDOW + 1);
-    rt_queue_cancel(&q);
+    rt_queue_drop(&q);
     assert_int_equal(q.num_open, 0);
+}
+
+/* What a worker may have begun is executed. */
+static void
+what_waits_is_cancelled(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    RtArchive none = rt_archive_writer(arena, 0);
+    (void)state;
+    for (int i = 1; i <= 3; i++)
+        add(false);
+    RtFuture *f = rt_queue_add(&q, 0, &none, true)->future;
+    f->refs = 1;
+    send(w);
+    send(w);
+    rt_queue_lose(&q, w); /* 1 and 2 wait again */
+    rt_queue_cancel(&q);
+    assert_int_equal(q.num_cancelled, 2);
+    assert_int_equal(q.num_open, 2);
+    assert_true(f->is_there && f->is_cancelled);
+    w = joins(0, 1);
+    assert_int_equal(add(false), 5);
+    assert_int_equal(send(w), 1);
+    assert_int_equal(send(w), 2);
+    end(w, 1, true);
+    assert_int_equal(send(w), 5);
+}
+
+/* A worker says that it has not begun a closure. */
+static void
+what_no_worker_has_begun_is_cancelled(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    for (int i = 1; i <= 2; i++)
+        add(false);
+    send(w);
+    assert_true(rt_queue_end_cancelled(&q, 1));
+    assert_false(rt_queue_end_cancelled(&q, 1)); /* it has ended */
+    send(w);
+    rt_queue_lose(&q, w);
+    w = joins(0, 1);
+    assert_int_equal(send(w), 2);
+    assert_false(rt_queue_end_cancelled(&q, 2)); /* another one may have */
+    end(w, 2, true);
+    assert_int_equal(q.num_cancelled, 1);
+}
+
+static void
+one_attempt_is_decided_for(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    RtArchive none = rt_archive_writer(arena, 0);
+    (void)state;
+    RtFuture *f = rt_queue_add(&q, 0, &none, true)->future;
+    f->refs = 1;
+    send(w);
+    rt_queue_lose(&q, w);
+    joins(1, 0);
+    assert_int_equal(send(rt_queue_worker(&q, 1)), 1);
+    assert_false(rt_queue_decide(&q, 1, 1, "ab", 2)); /* it came back */
+    assert_true(rt_queue_decide(&q, 1, 2, "cde", 3));
+    assert_false(rt_queue_decide(&q, 1, 2, "cde", 3));
+    rt_queue_lose(&q, rt_queue_worker(&q, 1)); /* that changes nothing */
+    assert_int_equal(send(joins(2, 0)), 0);
+    assert_false(f->is_there);
+    assert_true(rt_queue_end(&q, 1, NULL, 0));
+    assert_true(f->is_there);
+    assert_int_equal(f->bytes.len, 3);
+}
+
+/* The worker that was lost comes back before another one has begun. */
+static void
+one_that_waits_again_is_decided_for(void **state)
+{
+    RtPsWorker *w = joins(0, 0);
+    (void)state;
+    add(false);
+    send(w);
+    rt_queue_lose(&q, w);
+    assert_true(rt_queue_decide(&q, 1, 1, NULL, 0));
+    assert_int_equal(send(joins(1, 0)), 0);
+}
+
+/* ---- pushes that a server keeps ------------------------------------------ */
+
+static void
+keep(RtStaging *s, int64_t id, int64_t attempt, char *bytes)
+{
+    RtStagedPush p = {
+        .id = id, .attempt = attempt, .bytes = bytes, .len = strlen(bytes)};
+    rt_staging_add(s, &p);
+}
+
+static void
+attempts_are_kept_until_one_is_committed(void **state)
+{
+    RtStaging s = {0};
+    char one[] = "one", two[] = "two";
+    (void)state;
+    keep(&s, 7, 1, one);
+    keep(&s, 7, 2, two);
+    keep(&s, 8, 1, one);
+    one[0] = 'x'; /* it has copies */
+    assert_true(rt_staging_has(&s, 7, 2));
+    assert_false(rt_staging_has(&s, 8, 2));
+    RtStagedPush *all = rt_staging_take(&s, 7);
+    int64_t attempts = 0;
+    for (RtStagedPush *p = all; p; p = p->next) {
+        assert_string_equal(p->bytes, p->attempt == 1 ? "one" : "two");
+        attempts += p->attempt;
+    }
+    assert_int_equal(attempts, 3);
+    rt_staged_free(all);
+    assert_false(rt_staging_has(&s, 7, 1));
+    rt_staging_advance(&s, 8);
+    assert_true(rt_staging_has(&s, 8, 1));
+    rt_staging_advance(&s, 9);
+    assert_null(s.first);
+}
+
+static void
+closures_are_sent_in_rounds(void **state)
+{
+    RtPsWorker *w = joins(0, 0), *other = joins(1, 0);
+    (void)state;
+    w = rt_queue_worker(&q, 0);
+    q.rounds = (RtPsRounds){.need = 1, .of = 2};
+    add(false);
+    rt_queue_open_round(&q);
+    assert_int_equal(send(w), 0); /* the round is not full */
+    for (int i = 2; i <= 3; i++)
+        add(false);
+    rt_queue_open_round(&q);
+    assert_int_equal(send(w), 1);
+    assert_int_equal(send(w), 0); /* one at a time */
+    assert_int_equal(send(other), 2);
+    assert_true(rt_queue_decide(&q, 2, 1, NULL, 0));
+    assert_true(rt_rounds_are_complete(&q.rounds));
+    rt_queue_take_from(other, 2, 0);
+    assert_int_equal(send(other), 0);
+    rt_queue_end(&q, 2, NULL, 0);
+    rt_rounds_close(&q.rounds);
+    rt_queue_open_round(&q);
+    assert_int_equal(send(other), 0); /* 3 alone is no round yet */
+    rt_queue_end_round(&q);           /* main waits */
+    assert_int_equal(add(false), 4);
+    rt_queue_open_round(&q);
+    assert_int_equal(q.rounds.size, 1);
+    assert_int_equal(send(other), 3);
+    assert_true(rt_queue_decide(&q, 1, 1, NULL, 0));
+    assert_true(rt_queue_closure(&q, 1)->is_late);
+    assert_false(rt_queue_closure(&q, 3)->is_late);
 }
 
 /* Whatever is lost, and whoever says so twice: each closure ends once. */
@@ -292,12 +565,63 @@ bits_are_used_again(void **state)
     assert_false(rt_applied_has(s, 5 * (int64_t)RT_PS_WINDOW + 9));
 }
 
+static void
+a_closure_that_crashes_is_found(void **state)
+{
+    (void)state;
+    RtPsWorker *w = joins(0, 0);
+    for (int i = 1; i <= 4; i++)
+        add(false);
+    assert_int_equal(send(w), 1);
+    assert_int_equal(send(w), 2); /* it ends its worker: nobody knows */
+    w = crashes(0);
+    assert_int_equal(send(w), 1); /* each alone, from now on */
+    assert_int_equal(send(w), 0);
+    end(w, 1, true);
+    for (int times = 2; times <= 3; times++) {
+        assert_int_equal(q.deadly, 0);
+        assert_int_equal(send(w), 2);
+        assert_int_equal(send(w), 0);
+        w = crashes(0);
+    }
+    assert_int_equal(q.deadly, 2);
+}
+
+static void
+others_go_on_beside_one_alone(void **state)
+{
+    (void)state;
+    RtPsWorker *w = joins(0, 0), *other = joins(1, 0);
+    w = &q.workers.data[0];
+    for (int i = 1; i <= 4; i++)
+        add(false);
+    assert_int_equal(send(w), 1);
+    assert_int_equal(send(other), 2);
+    w = crashes(0);
+    assert_int_equal(send(other), 0); /* it has one already */
+    assert_int_equal(send(w), 1);
+    assert_int_equal(send(other), 3);
+    end(w, 1, true);
+    assert_int_equal(send(w), 4);
+    assert_int_equal(q.deadly, 0);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(elements_stay_with_the_worker, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(a_pass_begins_with_the_first_element,
+                                        set_up, release_arena),
+        cmocka_unit_test_setup_teardown(elements_are_in_checkpoints, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(returned_closures_are_dropped_with_all,
+                                        set_up, release_arena),
         cmocka_unit_test_setup_teardown(closures_are_sent_in_order, set_up,
                                         release_arena),
+        cmocka_unit_test_setup_teardown(short_closures_are_sent_together,
+                                        set_up, release_arena),
         cmocka_unit_test_setup_teardown(what_a_lost_worker_has_goes_first,
                                         set_up, release_arena),
         cmocka_unit_test_setup_teardown(one_that_ended_is_not_sent_again,
@@ -310,6 +634,18 @@ main(void)
                                         set_up, release_arena),
         cmocka_unit_test_setup_teardown(the_window_fills, set_up,
                                         release_arena),
+        cmocka_unit_test_setup_teardown(what_waits_is_cancelled, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(what_no_worker_has_begun_is_cancelled,
+                                        set_up, release_arena),
+        cmocka_unit_test_setup_teardown(closures_are_sent_in_rounds, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(one_attempt_is_decided_for, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(one_that_waits_again_is_decided_for,
+                                        set_up, release_arena),
+        cmocka_unit_test_setup_teardown(
+            attempts_are_kept_until_one_is_committed, set_up, release_arena),
         cmocka_unit_test_setup_teardown(all_end_once, set_up, release_arena),
         cmocka_unit_test_setup_teardown(a_task_beyond_all_is_refused, set_up,
                                         release_arena),
@@ -318,6 +654,10 @@ main(void)
         cmocka_unit_test_setup_teardown(an_id_is_applied_once, set_up,
                                         release_arena),
         cmocka_unit_test_setup_teardown(bits_are_used_again, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(a_closure_that_crashes_is_found, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(others_go_on_beside_one_alone, set_up,
                                         release_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,12 +155,14 @@ def change_processes(right, last):
           (ends, at, out, err))
 
 
-def start_absent(absent, until):
-    """Rank 3 of 4 does not start in attempts before number `until`."""
+def start_absent(absent, until, hangs=-1):
+    """Rank 3 of 4 does not start in attempts before number `until`; in number
+    `hangs` it starts and does nothing."""
     again()
     return start('-n', '4', '--restarts', '3', '--min-processes', '1',
                  env=dict(os.environ, LD_PRELOAD=absent, TEST_ABSENT='3 of 4',
-                          TEST_ABSENT_UNTIL=str(until)))
+                          TEST_ABSENT_UNTIL=str(until),
+                          TEST_ABSENT_HANGS=str(hangs)))
 
 
 def said(err):
@@ -198,6 +200,19 @@ def with_replacement(absent, right, last):
           (p.returncode, nexts, once, out, err))
 
 
+def with_one_that_hangs(absent, right):
+    p = start_absent(absent, 4, 3)
+    out, err = p.communicate(timeout=120)
+    nexts, _ = said(err)
+    check('a process that comes back and never joins holds the others for 20 '
+          'seconds: the same bits',
+          p.returncode == 0 and out.splitlines()[-2:] == right[-2:] and
+          nexts[:4] == ['restart 1 of 3, with 4', 'restart 2 of 3, with 2',
+                        'goes on with 4', 'goes on with 2'] and
+          'again: rank 3 of 4 have not come after 2' in err,
+          (p.returncode, nexts, out, err))
+
+
 def main():
     with open('train.tfd', 'w') as f:
         f.write(PROGRAM)
@@ -211,6 +226,8 @@ def main():
     if 'TFD_ABSENT' in os.environ:
         without_one(os.environ['TFD_ABSENT'], right)
         with_replacement(os.environ['TFD_ABSENT'], right, last)
+        if KILLS > 10:
+            with_one_that_hangs(os.environ['TFD_ABSENT'], right)
     end()
 
 

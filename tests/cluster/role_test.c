@@ -26,6 +26,22 @@ counts_have_two_spellings(void **state)
         assert_int_equal(counts.workers, 3);
         assert_int_equal(counts.servers, 2);
         assert_int_equal(rt_num_tasks(&counts), 6);
+        assert_int_equal(counts.evaluators, 0);
+    }
+}
+
+static void
+an_evaluator_is_one_task_more(void **state)
+{
+    static const char *const texts[] = {
+        "workers=3,ps=2,evaluator=1",
+        "1 coordinator, 2 ps, 3 workers, 1 evaluator"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        RtTaskCounts counts;
+        assert_null(rt_task_counts_parse(arena, "-n", texts[i], &counts));
+        assert_int_equal(counts.evaluators, 1);
+        assert_int_equal(rt_num_tasks(&counts), 7);
     }
 }
 
@@ -50,6 +66,8 @@ static const struct {
     {"2 coordinators,1 ps,1 worker", "\"coordinators\" is no kind",
      STATUS_USAGE},
     {"coordinator=2,ps=1,workers=1", "a job has one coordinator", STATUS_USAGE},
+    {"ps=1,workers=1,evaluator=2", "a job has one evaluator at most",
+     STATUS_USAGE},
     {"workers=999999999,ps=999999999", "a cluster of more than 4096 processes",
      STATUS_INPUT},
 };
@@ -238,7 +256,17 @@ static const struct {
     {{{0},
       {.serve = "boss:0"},
       true,
-      "--serve boss: a task that serves is ps or worker, as ps:0"},
+      "--serve boss: a task that serves is ps, worker or evaluator, as ps:0"},
+     STATUS_USAGE},
+    {{{0},
+      {.serve = "evaluator:1", .join = "h:1"},
+      true,
+      "--serve evaluator:1: a job has one evaluator at most"},
+     STATUS_USAGE},
+    {{{0},
+      {.serve = "evaluator", .join = "h:1", .listen = "*:0"},
+      true,
+      "--serve evaluator and --listen: it connects to others"},
      STATUS_USAGE},
     {{{0},
       {.serve = "chief:0"},
@@ -255,7 +283,7 @@ static const struct {
     {{{0},
       {.serve = "worker:1", .join = "h:1", .listen = "*:0"},
       true,
-      "--serve worker:1 and --listen: a worker connects to others"},
+      "--serve worker:1 and --listen: it connects to others"},
      STATUS_USAGE},
     {{{0},
       {.serve = "ps:1", .join = "h:1", .listen = "*"},
@@ -306,7 +334,7 @@ static const struct {
       {0},
       true,
       "TF_CONFIG makes this process foobar 0: a task of strategy "
-      "parameter_server is chief (or coordinator), ps or worker"},
+      "parameter_server is chief (or coordinator), ps, worker or evaluator"},
      STATUS_INPUT},
     {{{CLUSTER("\"chief\":[\"c:1\"]," JOBS, "ps", 2)},
       {0},
@@ -426,6 +454,7 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_have_two_spellings),
+        cmocka_unit_test(an_evaluator_is_one_task_more),
         cmocka_unit_test(counts_are_checked),
         cmocka_unit_test(roles_are_found),
         cmocka_unit_test(it_says_where_from),

@@ -251,7 +251,7 @@ start(const char *play, double timeout, bool quiet)
     if (job.pid)
         return job;
     const RtTasksLaunchConfig config = {
-        {WORKERS, SERVERS}, 2, argv, timeout, quiet};
+        {WORKERS, SERVERS, 0}, 2, argv, argv, 0, timeout, quiet};
     int exit_status = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv("TEST_PLAY", play, 1);

@@ -24,6 +24,7 @@
 #include "runtime/load/tables.h"
 #include "tests/fuzz/checkpoints.h"
 #include "tests/fuzz/environments.h"
+#include "tests/fuzz/frames.h"
 
 _Noreturn void
 fuzz_bug(const char *format, ...)
@@ -475,6 +476,15 @@ run_files(const char *path, const char *bytes, size_t len)
     return valid;
 }
 
+/* ---- frames ------------------------------------------------------------- */
+
+static bool
+run_frames(const char *path, const char *bytes, size_t len)
+{
+    (void)path;
+    return frame_try(bytes, len);
+}
+
 /* ---- the table ---------------------------------------------------------- */
 
 static const FuzzTarget targets[] = {
@@ -486,6 +496,7 @@ static const FuzzTarget targets[] = {
     {"files", false, run_files},
     {"checkpoint", false, run_checkpoint},
     {"environment", true, run_environment},
+    {"frames", false, run_frames},
 };
 
 enum { NUM_READERS = sizeof targets / sizeof *targets };

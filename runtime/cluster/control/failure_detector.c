@@ -218,9 +218,11 @@ dump(const RtMembership *r, int rank, const char *reason)
     const RtHello *first = &r->members[0].hello;
     RtDump d = {r->config.diagnose, rank,  member->hello.host, first->sites,
                 first->num_sites,   reason};
-    if (!d.folder || !member->positions.header)
+    if (!d.folder || (!member->positions.header && !member->told))
         return;
-    Status st = rt_positions_dump(&member->positions, &d);
+    Status st = member->positions.header
+                    ? rt_positions_dump(&member->positions, &d)
+                    : rt_heard_dump(member->told, &d, r->looked);
     if (st)
         r->config.out.say(r->config.out.data, RT_SAY_NOTE, status_message(st),
                           "");

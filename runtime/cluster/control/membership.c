@@ -271,6 +271,8 @@ rt_membership_locate(RtMembership *r, RtMemberState *member,
     at->at_site = site_or_none(r, at->at_site);
     if (at->state < 0 || at->state > RT_JOB_RETURNED)
         at->state = RT_JOB_RUNS;
+    if (member->told)
+        rt_heard_add(member->told, at, now);
 }
 
 static void

@@ -44,6 +44,7 @@ typedef struct RtMembershipConfig {
     const char *machine;
     const char *diagnose; /* as RtJobOptions, for those that cannot write */
     double silence; /* seconds without a heartbeat that end the job; 0: 5 */
+    double joining; /* seconds in which all join; 0: the job's --timeout */
     RtMembershipOut out;
 } RtMembershipConfig;
 

@@ -5,6 +5,7 @@
 #define TFD_RUNTIME_CLUSTER_CONTROL_MEMBERSHIP_IMPL_H
 
 #include "ir/base/str.h"
+#include "runtime/cluster/control/heard.h"
 #include "runtime/cluster/control/membership.h"
 
 typedef enum RtMembershipPhase {
@@ -28,6 +29,7 @@ typedef struct RtMemberState {
     double heard;          /* when the last frame came */
     RtPositions positions; /* its memory, where that is mapped */
     RtHeartbeat heartbeat; /* where it is, or was when the last one came */
+    RtHeard *told;         /* by its heartbeats; NULL: nobody asks for it */
     double moved;          /* when that was seen to be another place */
     double lost;           /* when it went without an end; 0: it did not */
     const char *lost_how;

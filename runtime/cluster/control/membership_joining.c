@@ -241,11 +241,33 @@ rt_membership_hello(RtMembership *r, const RtRoute *from, int fd,
         member->fd = fd;
         member->heard = now;
         map_positions(r, member);
+        if (r->config.diagnose && !member->positions.header)
+            member->told = NEW(r->arena, RtHeard);
         rt_membership_send_simple(r, from, RT_FRAME_HEARD, nonce);
         compare_identities(r);
         if (r->phase == PHASE_JOINING && all_are_present(r))
             welcome(r);
     }
+}
+
+/* They need not come: another number of processes goes on without them. */
+static bool
+may_be_fewer(const RtMembership *r)
+{
+    double timeout = rt_membership_timeout(r);
+    return r->config.joining > 0 && r->config.joining < timeout;
+}
+
+static const char *
+late_text(const RtMembership *r, Arena *a, const char *ranks, double waited)
+{
+    return may_be_fewer(r)
+               ? message_printf(a, "%s of %d have not come after %.0f seconds",
+                                ranks, r->config.size, waited)
+               : message_printf(a,
+                                "%s of %d have not come after %.0f "
+                                "seconds (--timeout allows more)",
+                                ranks, r->config.size, waited);
 }
 
 void
@@ -260,13 +282,10 @@ rt_membership_say_missing(RtMembership *r, double now)
         missing[i] = !r->members[i].present;
     const char *ranks = rt_membership_ranks(r, a, missing);
     double waited = now - r->began;
-    if (waited >= rt_membership_timeout(r))
-        rt_membership_stop(r, 3, -1,
-                           message_printf(a,
-                                          "%s of %d have not come after %.0f "
-                                          "seconds (--timeout allows more)",
-                                          ranks, r->config.size, waited),
-                           "");
+    double limit =
+        may_be_fewer(r) ? r->config.joining : rt_membership_timeout(r);
+    if (waited >= limit)
+        rt_membership_stop(r, 3, -1, late_text(r, a, ranks, waited), "");
     else
         r->config.out.say(
             r->config.out.data, RT_SAY_NOTE,

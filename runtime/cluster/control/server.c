@@ -236,6 +236,7 @@ start(RtServer *s)
                                      .machine = rt_machine_name(s->arena),
                                      .diagnose = c->diagnose,
                                      .silence = c->silence,
+                                     .joining = c->joining,
                                      .out = {s, send_frame, say, evict}};
     s->membership = rt_membership_new(s->arena, &membership, rt_seconds());
     TRY(thread_start(&s->thread, serve, s, "the control server"));

@@ -14,12 +14,12 @@ typedef struct RtServerConfig {
     const char *id; /* of the job */
     int size;
     uint32_t attempt;
-    int rank;             /* of this process; -1: it is none of the job's */
-    double silence;       /* as RtMembershipConfig */
-    const char *diagnose; /* as RtJobOptions */
-    const uint8_t *key;   /* RT_JOB_KEY bytes; NULL: loopback only */
-    const char *address;  /* to listen on: 127.0.0.1:0, *:17000 */
-    void *data;           /* of these, which are called by its thread: */
+    int rank;                /* of this process; -1: it is none of the job's */
+    double silence, joining; /* as RtMembershipConfig */
+    const char *diagnose;    /* as RtJobOptions */
+    const uint8_t *key;      /* RT_JOB_KEY bytes; NULL: loopback only */
+    const char *address;     /* to listen on: 127.0.0.1:0, *:17000 */
+    void *data;              /* of these, which are called by its thread: */
     void (*say)(void *data, RtSay say, const char *line, const char *lines);
     void (*evict)(void *data, int rank); /* as RtMembershipOut */
     /* Of the calls below that look at the membership, for its thread; lasts as

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "ir/base/message.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -24,6 +23,8 @@
 #include "runtime/hal/wait.h"
 
 static const double patience = 10; /* seconds from the stop to SIGKILL */
+/* seconds in which processes that come back have to join */
+static const double replacement_patience = 20;
 
 enum { TURN_MS = 100 };
 
@@ -114,6 +115,14 @@ open_it(void *data)
     o->st = rt_server_open(&o->config, &o->server);
 }
 
+/* Those who come back have less time than --timeout: without them the smaller
+ * number goes on. */
+static double
+time_to_join(const Launch *l)
+{
+    return l->attempt->kind == RT_ATTEMPT_GROWS ? replacement_patience : 0;
+}
+
 static Status
 open_server(Launch *l)
 {
@@ -126,6 +135,7 @@ open_server(Launch *l)
                                  .attempt = (uint32_t)l->attempt->number,
                                  .rank = -1,
                                  .silence = l->config->silence,
+                                 .joining = time_to_join(l),
                                  .diagnose = l->config->diagnose,
                                  .key = l->key,
                                  .address = "127.0.0.1:*",
@@ -373,31 +383,6 @@ run_attempt(Launch *l)
 
 /* ---- restarts ----------------------------------------------------------- */
 
-/* Where nobody reads the output any more there is nobody to run for. */
-static bool
-is_output_closed(void)
-{
-    struct pollfd item = {.fd = STDOUT_FILENO, .events = 0};
-    return poll(&item, 1, 0) > 0 && (item.revents & POLLERR);
-}
-
-/* False: a signal came that would have ended the job. */
-static bool
-wait_before(const Launch *l, const RtAttempt *next)
-{
-    double end = rt_seconds() + next->delay;
-    for (double left; (left = end - rt_seconds()) > 0;) {
-        struct timespec most = {(time_t)left,
-                                (long)(1e9 * (left - (double)(time_t)left))};
-        int got = sigtimedwait(&l->signals.passed, NULL, &most);
-        if (got == SIGTSTP)
-            kill(getpid(), SIGSTOP);
-        else if (got > 0 && got != SIGUSR2)
-            return false;
-    }
-    return true;
-}
-
 /* Why the last one ended, for the next one's line. */
 static void
 set_reason(const Launch *l, RtAttempt *last)
@@ -459,12 +444,12 @@ run_attempts(Launch *l, int *exit_status)
         Status st = run_attempt(l);
         if (st)
             note_failure(&attempt, st);
-        if (is_output_closed() || !rt_next_attempt(policy, &attempt, &next))
+        if (rt_is_output_closed() || !rt_next_attempt(policy, &attempt, &next))
             return end_attempts(l, &attempt, st, exit_status);
         status_free(st);
         set_reason(l, &attempt);
         tell_next(l, &attempt, &next);
-        if (!wait_before(l, &next)) {
+        if (!rt_signals_wait(&l->signals, next.delay)) {
             *exit_status = 130;
             return OK;
         }

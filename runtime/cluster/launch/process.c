@@ -4,6 +4,8 @@
 #include "runtime/cluster/launch/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <time.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,6 +17,7 @@
 #include "ir/base/io/file.h"
 #include "runtime/cluster/control/job.h"
 #include "runtime/hal/system.h"
+#include "runtime/hal/wait.h"
 
 /* ---- its environment ----------------------------------------------------- */
 
@@ -280,4 +283,27 @@ rt_signals_give_back(RtSignals *s)
     close(s->fd);
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     s->fd = -1;
+}
+
+bool
+rt_signals_wait(const RtSignals *s, double seconds)
+{
+    double end = rt_seconds() + seconds;
+    for (double left; (left = end - rt_seconds()) > 0;) {
+        struct timespec most = {(time_t)left,
+                                (long)(1e9 * (left - (double)(time_t)left))};
+        int got = sigtimedwait(&s->passed, NULL, &most);
+        if (got == SIGTSTP)
+            kill(getpid(), SIGSTOP);
+        else if (got > 0 && got != SIGUSR2)
+            return false;
+    }
+    return true;
+}
+
+bool
+rt_is_output_closed(void)
+{
+    struct pollfd item = {.fd = STDOUT_FILENO, .events = 0};
+    return poll(&item, 1, 0) > 0 && (item.revents & POLLERR);
 }

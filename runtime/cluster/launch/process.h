@@ -19,6 +19,8 @@
 #define RT_ANNOUNCE_VARIABLE "TFD_ANNOUNCE_FD" /* the announcements' pipe */
 
 #define RT_INCARNATION_VARIABLE "TFD_INCARNATION" /* of a worker */
+#define RT_CRASH_VARIABLE "TFD_CRASH" /* the signal of its predecessor's end   \
+                                       */
 
 typedef struct RtProcess {
     pid_t pid;     /* 0: not started, or reaped */
@@ -71,5 +73,11 @@ Status rt_signals_take(RtSignals *s) MUST_USE;
 /* One that has come; 0: none. */
 int rt_signals_next(const RtSignals *s);
 void rt_signals_give_back(RtSignals *s);
+/* Waits so long before a job is started again; false: a signal came that would
+ * have ended it. */
+bool rt_signals_wait(const RtSignals *s, double seconds);
+
+/* Where nobody reads the output any more there is nobody to run for. */
+bool rt_is_output_closed(void);
 
 #endif

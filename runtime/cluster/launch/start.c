@@ -140,14 +140,24 @@ has_key(const RtStartConfig *config)
     return config->key_file || getenv(RT_KEY_VARIABLE);
 }
 
-/* What a parent says of a worker that it has started again; of others, whoever
- * started it again did so later, and the second is a larger number. */
-static uint32_t
+/* What a parent says of a task that it has started again; of others, whoever
+ * started it again did so later, and the nanosecond is a larger number. */
+static uint64_t
 find_incarnation(void)
 {
     const char *number = getenv(RT_INCARNATION_VARIABLE);
-    return (uint32_t)(number ? strtoul(number, NULL, 10)
-                             : (unsigned long)time(NULL));
+    struct timespec now;
+    if (number)
+        return strtoull(number, NULL, 10);
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int
+find_crash(void)
+{
+    const char *number = getenv(RT_CRASH_VARIABLE);
+    return number ? atoi(number) : 0;
 }
 
 /* The launcher's pipe, which processes that this one starts do not get. */
@@ -186,10 +196,16 @@ rt_find_task(Arena *a, const RtStartConfig *config, const RtTaskOptions **out)
     if (task->role == RT_ROLE_alone)
         return OK;
     TRY(find_interface(a, task));
+    task->incarnation = find_incarnation();
     if (task->role == RT_ROLE_worker)
-        task->incarnation = find_incarnation();
+        task->crash = find_crash();
     task->announce_fd = find_announce();
     task->silence = config->silence;
+    task->staleness = config->staleness;
+    task->by_bytes = config->by_bytes;
+    task->atomic = config->atomic;
+    task->sync_need = config->sync_need;
+    task->sync_of = config->sync_of;
     TRY(rt_read_key(a, config->key_file, &task->key));
     *out = task;
     return OK;

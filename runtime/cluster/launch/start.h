@@ -14,7 +14,11 @@ typedef struct RtStartConfig {
     const char *mpi;      /* --mpi, the library's path; NULL: the launcher's */
     const char *diagnose; /* --diagnose */
     double silence;       /* --silence; 0: as usual */
-    atomic_bool *dump;    /* as RtJobOptions */
+    int64_t staleness;    /* --staleness; negative: none */
+    bool by_bytes;        /* --placement bytes */
+    bool atomic;          /* --atomic, --sync */
+    int64_t sync_need, sync_of; /* --sync; 0: none */
+    atomic_bool *dump;          /* as RtJobOptions */
 } RtStartConfig;
 
 /* *out is NULL where this process is alone, else in a. */

@@ -4,8 +4,11 @@
  * The coordinator listens at a free port and announces it; then the others are
  * started to join it there.  Which of them is alive is the coordinator's to
  * find out; the parent only starts and ends processes.  A worker is replaced,
- * for its closures go to others; what a server holds is lost with it, so the
- * job ends.
+ * for its closures go to others; what a server holds is lost with it, and what
+ * main knows with the coordinator, so the job ends.  With --restarts it begins
+ * again from the last checkpoint with new processes and a new key: nothing that
+ * was said before can reach them, and what closures did since the checkpoint is
+ * undone with the servers that had it.
  */
 #include "runtime/cluster/launch/tasks_launch.h"
 
@@ -18,6 +21,7 @@
 #include "runtime/cluster/control/job.h"
 #include "runtime/cluster/control/open_files.h"
 #include "runtime/cluster/launch/process.h"
+#include "runtime/cluster/launch/restart.h"
 #include "runtime/cluster/resolve/role.h"
 #include "runtime/hal/wait.h"
 
@@ -35,6 +39,7 @@ typedef struct Task {
     const char *name; /* "worker 1" */
     RtProcess process;
     uint32_t incarnation;
+    int crash; /* the signal by which the process before it ended itself */
     double started;
     int early_deaths; /* in a row, before it had joined */
     bool joined;
@@ -43,9 +48,11 @@ typedef struct Task {
 typedef struct Launch {
     Arena *arena;
     const RtTasksLaunchConfig *config;
+    RtRestartPolicy policy;
+    RtAttempt attempt;
     uint8_t key[RT_JOB_KEY];
     RtSignals signals;
-    Task *tasks; /* the coordinator, the servers, the workers */
+    Task *tasks; /* the coordinator, the servers, the workers, an evaluator */
     int num_tasks;
     char port[16]; /* of the coordinator, as it announces it */
     size_t port_len;
@@ -61,7 +68,17 @@ typedef struct Launch {
 
 /* ---- starting a task ----------------------------------------------------- */
 
-/* What a task's command line has beside the parent's, before it. */
+static const char *
+task_of(Arena *a, const Task *t)
+{
+    const char *kind = t->role == RT_ROLE_ps       ? "ps"
+                       : t->role == RT_ROLE_worker ? "worker"
+                                                   : "evaluator";
+    return arena_printf(a, "%s:%d", kind, t->index);
+}
+
+/* What a task's command line has beside the parent's, before it.  Others than
+ * the coordinator are called by their kinds and numbers. */
 static int
 add_options(const Launch *l, const Task *t, Arena *a, const char **out)
 {
@@ -69,15 +86,15 @@ add_options(const Launch *l, const Task *t, Arena *a, const char **out)
     int n = 0;
     if (t->role == RT_ROLE_coordinator) {
         out[n++] = "--coordinate";
-        out[n++] = arena_printf(a, "workers=%d,ps=%d", c->workers, c->servers);
+        out[n++] = arena_printf(a, "workers=%d,ps=%d%s", c->workers, c->servers,
+                                c->evaluators ? ",evaluator=1" : "");
     } else {
         out[n++] = "--serve";
-        out[n++] = arena_printf(
-            a, "%s:%d", t->role == RT_ROLE_ps ? "ps" : "worker", t->index);
+        out[n++] = task_of(a, t);
         out[n++] = "--join";
         out[n++] = arena_printf(a, "127.0.0.1:%s", l->port);
     }
-    if (t->role != RT_ROLE_worker) {
+    if (t->role == RT_ROLE_coordinator || t->role == RT_ROLE_ps) {
         out[n++] = "--listen";
         out[n++] = "127.0.0.1:0";
     }
@@ -88,12 +105,14 @@ static char **
 command_line(const Launch *l, const Task *t, Arena *a)
 {
     const RtTasksLaunchConfig *c = l->config;
+    char **argv = l->attempt.number ? c->resume_argv : c->argv;
+    int argc = c->argc + (argv != c->argv);
     const char *added[6];
     int n = add_options(l, t, a, added);
-    char **out = NEW_ARRAY(a, char *, (size_t)(c->argc + n) + 1);
-    out[0] = c->argv[0];
+    char **out = NEW_ARRAY(a, char *, (size_t)(argc + n) + 1);
+    out[0] = argv[0];
     memcpy(out + 1, added, (size_t)n * sizeof *added);
-    memcpy(out + 1 + n, c->argv + 1, (size_t)c->argc * sizeof *out);
+    memcpy(out + 1 + n, argv + 1, (size_t)argc * sizeof *out);
     return out;
 }
 
@@ -101,16 +120,19 @@ static Status
 start_task(Launch *l, Task *t)
 {
     Arena *a = arena_new(NULL, "the command line of a task");
-    bool is_labelled = t->role != RT_ROLE_coordinator;
-    const char *variables[] = {arena_printf(a, "%s=%u", RT_INCARNATION_VARIABLE,
-                                            (unsigned)t->incarnation),
-                               NULL};
+    bool prints = /* results */
+        t->role == RT_ROLE_coordinator || t->role == RT_ROLE_evaluator;
+    const char *variables[] = {
+        arena_printf(a, "%s=%u", RT_INCARNATION_VARIABLE,
+                     (unsigned)t->incarnation),
+        arena_printf(a, "%s=%d", RT_CRASH_VARIABLE, t->crash), NULL};
     RtProcessConfig config = {
         .argv = command_line(l, t, a),
         .variables = variables,
         .key = l->key,
-        .label = is_labelled ? arena_printf(a, "%s: ", t->name) : NULL,
-        .announces = t->role != RT_ROLE_ps,
+        .label = prints ? NULL : arena_printf(a, "%s: ", t->name),
+        .announces =
+            t->role == RT_ROLE_coordinator || t->role == RT_ROLE_worker,
         .mask = &l->signals.old_mask};
     t->joined = false;
     t->started = rt_seconds();
@@ -160,6 +182,13 @@ fail(Launch *l, int exit_status)
 {
     l->exit_status = exit_status;
     end_within(l, grace);
+}
+
+/* Whether another attempt follows, if this one fails now. */
+static bool
+is_started_again(const Launch *l)
+{
+    return l->attempt.restarts < l->policy.restarts && l->interrupted <= 0;
 }
 
 static int
@@ -212,11 +241,14 @@ coordinator_ended(Launch *l, const Task *t, const RtProcessEnd *end)
     l->exit_status = asked ? INTERRUPTED : status_of(end);
     if (end->killed && !asked)
         say("%s", describe(t, end).text);
-    /* Nobody tells the others to end. */
-    end_within(l, end->killed || !l->listens ? 0 : grace);
+    /* Nobody tells the others to end, or nobody waits for it. */
+    bool at_once = end->killed || !l->listens ||
+                   (l->exit_status >= FAILED && is_started_again(l));
+    end_within(l, at_once ? 0 : grace);
 }
 
-/* What it held is lost.  One that ended well was told to. */
+/* What it held is lost; nobody need wait for what the coordinator says of it if
+ * all begin again.  One that ended well was told to. */
 static void
 server_ended(Launch *l, const Task *t, const RtProcessEnd *end)
 {
@@ -224,9 +256,22 @@ server_ended(Launch *l, const Task *t, const RtProcessEnd *end)
         return;
     say("%s", describe(t, end).text);
     fail(l, status_of(end));
+    if (is_started_again(l) && status_of(end) >= FAILED)
+        end_within(l, 0);
 }
 
-/* Who is killed did nothing wrong: it was somebody else, or memory was short. */
+/* What a process does to itself, which it would do again. */
+static int
+crash_of(const RtProcessEnd *end)
+{
+    int n = end->killed ? end->number : 0;
+    bool is_own = n == SIGSEGV || n == SIGFPE || n == SIGILL || n == SIGBUS ||
+                  n == SIGABRT;
+    return is_own ? n : 0;
+}
+
+/* Who is killed did nothing wrong: it was somebody else, or memory was short.
+ */
 static bool
 ends_early(Launch *l, Task *t, const RtProcessEnd *end)
 {
@@ -243,6 +288,15 @@ ends_early(Launch *l, Task *t, const RtProcessEnd *end)
     return true;
 }
 
+static Status
+start_again(Launch *l, Task *t, const RtProcessEnd *end)
+{
+    if (!l->config->quiet)
+        say("%s, and is started again", describe(t, end).text);
+    rt_process_close(&t->process);
+    return start_task(l, t);
+}
+
 /* Wrong input would be wrong again; the coordinator, which may have told it to
  * end for that, knows more. */
 static Status
@@ -256,18 +310,37 @@ worker_ended(Launch *l, Task *t, const RtProcessEnd *end)
     if (!dies || (l->interrupted > 0 && is_interrupt(end)) ||
         ends_early(l, t, end))
         return OK;
-    if (!l->config->quiet)
-        say("%s, and is started again", describe(t, end).text);
     t->incarnation++;
-    rt_process_close(&t->process);
-    return start_task(l, t);
+    t->crash = crash_of(end);
+    return start_again(l, t, end);
+}
+
+/* A job does not fail with its evaluator, which has said itself why it ended
+ * unless it was killed. */
+static Status
+evaluator_ended(Launch *l, Task *t, const RtProcessEnd *end)
+{
+    bool is_normal = !end->killed && end->number == 0;
+    if (is_normal || l->killed || l->interrupted > 0 || l->deadline > 0)
+        return OK;
+    bool would_die_again =
+        end->number != SIGKILL && rt_seconds() - t->started < early;
+    if (!end->killed || would_die_again) {
+        say("%s; the job goes on without it", describe(t, end).text);
+        return OK;
+    }
+    return start_again(l, t, end);
 }
 
 static Status
 reap(Launch *l, Task *t)
 {
     RtProcessEnd end;
-    if (!rt_process_reap(&t->process, &end) || l->killed)
+    if (!rt_process_reap(&t->process, &end))
+        return OK;
+    if (t->role == RT_ROLE_evaluator)
+        return evaluator_ended(l, t, &end);
+    if (l->killed)
         return OK;
     if (t->role == RT_ROLE_coordinator)
         coordinator_ended(l, t, &end);
@@ -312,7 +385,7 @@ take_announcement(Launch *l, Task *t)
         return OK;
     }
     if (t->role == RT_ROLE_worker)
-        t->joined = true;
+        t->joined = l->attempt.joined = true;
     else if (!l->listens)
         return take_port(l, text, (size_t)n);
     return OK;
@@ -327,6 +400,13 @@ signal_all(const Launch *l, int signal_number)
         rt_process_signal(&l->tasks[i].process, signal_number);
 }
 
+/* An evaluator evaluates the last checkpoint of a job that has ended well. */
+static bool
+is_waited_for(const Launch *l, const Task *t)
+{
+    return t->role == RT_ROLE_evaluator && l->ended && l->exit_status == 0;
+}
+
 /* The coordinator ends the job; who asks twice does not wait for it. */
 static void
 pass_signal(Launch *l, int number)
@@ -336,6 +416,8 @@ pass_signal(Launch *l, int number)
         signal_all(l, number);
         return;
     }
+    if (l->ended)
+        fail(l, INTERRUPTED);
     rt_process_signal(&l->tasks[0].process, number);
     if (l->interrupted <= 0)
         l->interrupted = now;
@@ -386,7 +468,9 @@ look_at_clock(Launch *l)
     if (*l->reason)
         say("%s", l->reason);
     l->killed = true;
-    signal_all(l, SIGKILL);
+    for (int i = 0; i < l->num_tasks; i++)
+        if (!is_waited_for(l, &l->tasks[i]))
+            rt_process_signal(&l->tasks[i].process, SIGKILL);
 }
 
 enum { EVENTS = 3 }; /* of each task: its end, its lines, its announcements */
@@ -441,13 +525,17 @@ static void
 list_tasks(Launch *l)
 {
     int servers = l->config->counts.servers;
+    int evaluator = 1 + servers + l->config->counts.workers;
     l->num_tasks = rt_num_tasks(&l->config->counts);
     l->tasks = NEW_ARRAY(l->arena, Task, (size_t)l->num_tasks);
     for (int i = 0; i < l->num_tasks; i++) {
-        RtRole role = i == 0         ? RT_ROLE_coordinator
-                      : i <= servers ? RT_ROLE_ps
-                                     : RT_ROLE_worker;
-        int index = i == 0 ? 0 : i <= servers ? i - 1 : i - 1 - servers;
+        RtRole role = i == 0          ? RT_ROLE_coordinator
+                      : i <= servers  ? RT_ROLE_ps
+                      : i < evaluator ? RT_ROLE_worker
+                                      : RT_ROLE_evaluator;
+        int index = role == RT_ROLE_ps       ? i - 1
+                    : role == RT_ROLE_worker ? i - 1 - servers
+                                             : 0;
         l->tasks[i] = (Task){.role = role,
                              .index = index,
                              .name = rt_task_name(l->arena, role, index),
@@ -455,19 +543,7 @@ list_tasks(Launch *l)
     }
 }
 
-static Status
-run_tasks(Launch *l)
-{
-    RtFileUse use = {.size = l->num_tasks, .is_parent = true};
-    TRY(rt_provide_files(&use));
-    TRY(rt_make_secret(l->key, sizeof l->key));
-    TRY(rt_signals_take(&l->signals));
-    l->begun = rt_seconds();
-    TRY(start_task(l, &l->tasks[0]));
-    return watch(l);
-}
-
-/* Nothing is left of it, also where not all could be started. */
+/* Nothing is left of an attempt, also where not all could be started. */
 static void
 end_all(Launch *l)
 {
@@ -480,7 +556,64 @@ end_all(Launch *l)
             poll(&over, 1, TURN_MS);
         rt_process_close(p);
     }
+}
+
+static Status
+start_and_watch(Launch *l)
+{
+    TRY(rt_make_secret(l->key, sizeof l->key));
+    l->begun = rt_seconds();
+    TRY(start_task(l, &l->tasks[0]));
+    return watch(l);
+}
+
+static Status
+run_attempt(Launch *l)
+{
+    l->port_len = 0;
+    memset(l->port, 0, sizeof l->port);
+    l->listens = l->ended = l->killed = false;
+    l->deadline = 0;
+    *l->reason = '\0';
+    for (int i = 0; i < l->num_tasks; i++) {
+        l->tasks[i].incarnation = 0;
+        l->tasks[i].crash = 0;
+    }
+    Status st = start_and_watch(l);
+    end_all(l);
+    l->attempt.exit_status = l->exit_status;
+    l->attempt.interrupted = l->interrupted > 0;
+    return st;
+}
+
+static Status
+run_attempts(Launch *l)
+{
+    RtAttempt next;
+    l->attempt = rt_first_attempt(&l->policy);
+    for (;; l->attempt = next) {
+        TRY(run_attempt(l));
+        if (rt_is_output_closed() ||
+            !rt_next_attempt(&l->policy, &l->attempt, &next))
+            return OK;
+        say("restart %d of %d, from the newest checkpoint", next.restarts,
+            l->policy.restarts);
+        if (!rt_signals_wait(&l->signals, next.delay)) {
+            l->exit_status = INTERRUPTED;
+            return OK;
+        }
+    }
+}
+
+static Status
+run_tasks(Launch *l)
+{
+    RtFileUse use = {.size = l->num_tasks, .is_parent = true};
+    TRY(rt_provide_files(&use));
+    TRY(rt_signals_take(&l->signals));
+    Status st = run_attempts(l);
     rt_signals_give_back(&l->signals);
+    return st;
 }
 
 Status
@@ -490,8 +623,9 @@ rt_launch_tasks(const RtTasksLaunchConfig *config, int *exit_status)
     Launch *l = NEW(a, Launch);
     *l = (Launch){.arena = a, .config = config, .signals = {.fd = -1}};
     list_tasks(l);
+    l->policy =
+        (RtRestartPolicy){.size = l->num_tasks, .restarts = config->restarts};
     Status st = run_tasks(l);
-    end_all(l);
     *exit_status = l->exit_status;
     arena_release(a);
     return st;

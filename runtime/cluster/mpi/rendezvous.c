@@ -13,8 +13,10 @@
 #include "ir/base/message.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/control/interfaces.h"
+#include "runtime/cluster/mpi/deadline.h"
 #include "runtime/cluster/mpi/library.h"
 #include "runtime/cluster/zmq/socket.h"
+#include "runtime/hal/bounded.h"
 #include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
 
@@ -120,7 +122,7 @@ check_time(const MpiRendezvous *r, int peer, double waited)
 
 /* Until all messages that were begun have ended. */
 static Status
-wait_for_all(MpiRendezvous *r)
+test_until_all_end(MpiRendezvous *r)
 {
     double begin = rt_seconds();
     for (;;) {
@@ -132,6 +134,18 @@ wait_for_all(MpiRendezvous *r)
         TRY(check_time(r, peer, now - begin));
         nanosleep(&(struct timespec){.tv_nsec = NAP}, NULL);
     }
+}
+
+/* The deadline is for an MPI_Test that does not return. */
+static Status
+wait_for_all(MpiRendezvous *r)
+{
+    enum { LATER = 2 }; /* seconds */
+    RtDeadline d;
+    TRY(rt_deadline_begin(&d, "MPI_Test", r->mpi->family, r->timeout + LATER));
+    Status st = test_until_all_end(r);
+    rt_deadline_end(&d);
+    return st;
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -304,8 +318,8 @@ meet(RtRendezvous *base, const RtJobConfig *config, Arena *a,
 static void
 leave(RtRendezvous *base, bool failed, bool speaks)
 {
-    enum { LATER = 1 }; /* seconds */
-    if (!failed)
+    enum { LATER = 1 };                    /* seconds */
+    if (!failed && !rt_has_left_threads()) /* which may be in it */
         rt_mpi_library_close(rendezvous_of(base)->timeout);
     else if (!speaks)
         nanosleep(&(struct timespec){.tv_sec = LATER}, NULL);

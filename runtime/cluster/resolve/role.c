@@ -27,6 +27,7 @@ static const struct {
     {"coordinator", RT_ROLE_coordinator},
     {"ps", RT_ROLE_ps},
     {"worker", RT_ROLE_worker},
+    {"evaluator", RT_ROLE_evaluator},
 };
 
 enum { NUM_ROLES = sizeof roles / sizeof *roles };
@@ -47,8 +48,9 @@ rt_task_name(Arena *a, RtRole role, int index)
     int i = 0;
     while (roles[i].role != role)
         i++;
-    return role == RT_ROLE_coordinator
-               ? "coordinator"
+    return role == RT_ROLE_coordinator ? "coordinator"
+           : role == RT_ROLE_evaluator
+               ? "evaluator"
                : arena_printf(a, "%s %d", roles[i].name, index);
 }
 
@@ -126,6 +128,7 @@ coordinate(const Finder *f)
     RtTaskCounts counts;
     const char *text = f->options->coordinate;
     TRY(rt_task_counts_parse(f->arena, "--coordinate", text, &counts));
+    f->task->has_evaluator = counts.evaluators > 0;
     set_role(f, RT_LAUNCHER_options, RT_ROLE_coordinator, 0, "--coordinate");
     set_counts(f, counts.workers, counts.servers, "--coordinate");
     if (!f->options->listen)
@@ -139,7 +142,8 @@ static Status
 check_served(const char *type)
 {
     RtRole role = role_of(type);
-    if (role == RT_ROLE_ps || role == RT_ROLE_worker)
+    if (role == RT_ROLE_ps || role == RT_ROLE_worker ||
+        role == RT_ROLE_evaluator)
         return OK;
     if (role == RT_ROLE_coordinator)
         return status_new(STATUS_USAGE,
@@ -147,9 +151,33 @@ check_served(const char *type)
                           "--coordinate workers=3,ps=2",
                           type);
     return status_new(STATUS_USAGE,
-                      "--serve %s: a task that serves is ps or worker, as "
-                      "ps:0",
+                      "--serve %s: a task that serves is ps, worker or "
+                      "evaluator, as ps:0",
                       type);
+}
+
+/* Whether a task connects to others and listens nowhere itself. */
+static bool
+only_connects(RtRole role)
+{
+    return role == RT_ROLE_worker || role == RT_ROLE_evaluator;
+}
+
+/* There is one evaluator, which needs no number. */
+static Status
+read_served(const Finder *f, const char **type, int *index)
+{
+    *type = f->options->serve;
+    *index = 0;
+    if (role_of(*type) == RT_ROLE_evaluator)
+        return OK;
+    TRY(rt_read_task(f->arena, "--serve", f->options->serve, type, index));
+    TRY(check_served(*type));
+    if (role_of(*type) == RT_ROLE_evaluator && *index > 0)
+        return status_new(STATUS_USAGE,
+                          "--serve %s: a job has one evaluator at most",
+                          f->options->serve);
+    return OK;
 }
 
 static Status
@@ -157,8 +185,7 @@ serve(const Finder *f)
 {
     const char *type;
     int index;
-    TRY(rt_read_task(f->arena, "--serve", f->options->serve, &type, &index));
-    TRY(check_served(type));
+    TRY(read_served(f, &type, &index));
     set_role(f, RT_LAUNCHER_options, role_of(type), index, "--serve");
     if (!f->options->join && !rt_variable(f->env, "TFD_CONTROL"))
         return status_new(STATUS_USAGE,
@@ -166,12 +193,12 @@ serve(const Finder *f)
                           "coordinator listens",
                           f->options->serve);
     TRY(find_coordinator(f));
-    if (f->task->role == RT_ROLE_worker && f->options->listen)
+    if (only_connects(f->task->role) && f->options->listen)
         return status_new(STATUS_USAGE,
-                          "--serve %s and --listen: a worker connects to "
-                          "others, and listens nowhere",
+                          "--serve %s and --listen: it connects to others, "
+                          "and listens nowhere",
                           f->options->serve);
-    if (f->task->role == RT_ROLE_worker)
+    if (only_connects(f->task->role))
         return OK;
     if (f->options->listen)
         return take_listen(f, true);
@@ -198,7 +225,7 @@ check_jobs(const char *from, const RtTasks *t)
     for (int i = 0; i < t->jobs.len; i++) {
         const RtTaskJob *job = &t->jobs.data[i];
         RtRole role = role_of(job->name);
-        if (role == RT_ROLE_alone)
+        if (role == RT_ROLE_alone || role == RT_ROLE_evaluator)
             return status_new(STATUS_INPUT,
                               "%s has a job \"%s\": one of strategy "
                               "parameter_server has a chief (or coordinator), "
@@ -237,9 +264,11 @@ check_own(const char *from, const RtTasks *t)
     if (role_of(t->type) == RT_ROLE_alone)
         return status_new(STATUS_INPUT,
                           "%s makes this process %s %d: a task of strategy "
-                          "parameter_server is chief (or coordinator), ps or "
-                          "worker",
+                          "parameter_server is chief (or coordinator), ps, "
+                          "worker or evaluator",
                           from, t->type, t->index);
+    if (role_of(t->type) == RT_ROLE_evaluator)
+        return OK; /* others need not know of it */
     if (!find_own(t))
         return status_new(STATUS_INPUT,
                           "%s makes this process %s %d, which is not in its "
@@ -281,7 +310,7 @@ be_task_of(const Finder *f, const char *from, const RtTasks *t)
              arena_printf(f->arena, "%s: task %s %d", from, t->type, t->index));
     if (role != RT_ROLE_coordinator)
         set_addresses(f, job_of(t, RT_ROLE_coordinator));
-    if (role != RT_ROLE_worker)
+    if (!only_connects(role))
         listen_at_own(f, own->address, from);
     if (role != RT_ROLE_coordinator)
         return OK;
@@ -316,7 +345,22 @@ check_size(const Finder *f, const RtTaskCounts *counts)
     return OK;
 }
 
-/* Rank 0, then the servers, then the workers. */
+/* Rank 0, then the servers, then the workers, then an evaluator. */
+static RtRole
+role_of_rank(const RtTaskCounts *counts, int rank, int *index)
+{
+    int first_worker = 1 + counts->servers;
+    int evaluator = first_worker + counts->workers;
+    *index = rank == 0             ? 0
+             : rank < first_worker ? rank - 1
+             : rank < evaluator    ? rank - first_worker
+                                   : rank - evaluator;
+    return rank == 0             ? RT_ROLE_coordinator
+           : rank < first_worker ? RT_ROLE_ps
+           : rank < evaluator    ? RT_ROLE_worker
+                                 : RT_ROLE_evaluator;
+}
+
 static Status
 be_task_by_rank(const Finder *f)
 {
@@ -330,22 +374,21 @@ be_task_by_rank(const Finder *f)
         arena_printf(f->arena, "rank %d, --tasks %s", spec->rank, text);
     const char *rendezvous = spec->addresses[0];
     spec->facts.len = 0;
-    if (spec->rank == 0) {
-        set_role(f, spec->launcher, RT_ROLE_coordinator, 0, from);
+    int index;
+    RtRole role = role_of_rank(&counts, spec->rank, &index);
+    set_role(f, spec->launcher, role, index, from);
+    if (role == RT_ROLE_coordinator) {
+        f->task->has_evaluator = counts.evaluators > 0;
         set_counts(f, counts.workers, counts.servers, "--tasks");
         listen_at_own(f, rendezvous, "the port of rank 0's address");
         return OK;
     }
-    int first_worker = 1 + counts.servers;
-    bool works = spec->rank >= first_worker;
-    set_role(f, spec->launcher, works ? RT_ROLE_worker : RT_ROLE_ps,
-             spec->rank - (works ? first_worker : 1), from);
     f->task->join = spec->addresses;
     f->task->num_join = spec->num_addresses;
     for (int i = 0; i < spec->num_addresses; i++)
         rt_add_fact(f->arena, f->spec, "coordinator", "rank 0", "%s",
                     spec->addresses[i]);
-    if (!works)
+    if (role == RT_ROLE_ps)
         listen_anywhere(f);
     return OK;
 }

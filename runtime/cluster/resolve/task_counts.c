@@ -11,14 +11,15 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/message.h"
 
-enum { WORKERS, SERVERS, COORDINATORS, NUM_KINDS };
+enum { WORKERS, SERVERS, COORDINATORS, EVALUATORS, NUM_KINDS };
 
 static const struct {
     const char *name;
     int kind;
 } names[] = {
-    {"workers", WORKERS},          {"worker", WORKERS},     {"ps", SERVERS},
-    {"coordinator", COORDINATORS}, {"chief", COORDINATORS},
+    {"workers", WORKERS},    {"worker", WORKERS},
+    {"ps", SERVERS},         {"coordinator", COORDINATORS},
+    {"chief", COORDINATORS}, {"evaluator", EVALUATORS},
 };
 
 enum { NUM_NAMES = sizeof names / sizeof *names };
@@ -54,7 +55,8 @@ set_count(Reader *r, const char *name, const char *number)
 {
     int kind = find_kind(name);
     if (kind == NUM_KINDS)
-        return refuse(r, "\"%s\" is no kind of a task: workers, ps", name);
+        return refuse(r, "\"%s\" is no kind of a task: workers, ps, evaluator",
+                      name);
     if (!rt_is_number(number) || strlen(number) > 9 || atoi(number) < 1)
         return refuse(r, "\"%s\" is no number of %s from 1 on", number, name);
     if (r->counts[kind] >= 0)
@@ -95,7 +97,9 @@ check(const Reader *r)
         return refuse(r, "a job has workers and servers (ps)");
     if (r->counts[COORDINATORS] > 1)
         return refuse(r, "a job has one coordinator");
-    if ((int64_t)r->counts[WORKERS] + r->counts[SERVERS] + 1 >
+    if (r->counts[EVALUATORS] > 1)
+        return refuse(r, "a job has one evaluator at most");
+    if ((int64_t)r->counts[WORKERS] + r->counts[SERVERS] + 2 >
         limit_value(LIMIT_processes))
         return limit_status(LIMIT_processes, r->option);
     return OK;
@@ -105,7 +109,7 @@ Status
 rt_task_counts_parse(Arena *a, const char *option, const char *text,
                      RtTaskCounts *out)
 {
-    Reader r = {a, option, text, {-1, -1, -1}};
+    Reader r = {a, option, text, {-1, -1, -1, -1}};
     for (const char *at = text;;) {
         size_t n = strcspn(at, ",");
         TRY(read_part(&r, trim(a, at, n)));
@@ -115,7 +119,8 @@ rt_task_counts_parse(Arena *a, const char *option, const char *text,
     }
     TRY(check(&r));
     *out = (RtTaskCounts){.workers = r.counts[WORKERS],
-                          .servers = r.counts[SERVERS]};
+                          .servers = r.counts[SERVERS],
+                          .evaluators = r.counts[EVALUATORS] > 0};
     return OK;
 }
 
@@ -128,5 +133,5 @@ rt_is_number(const char *text)
 int
 rt_num_tasks(const RtTaskCounts *counts)
 {
-    return 1 + counts->servers + counts->workers;
+    return 1 + counts->servers + counts->workers + counts->evaluators;
 }

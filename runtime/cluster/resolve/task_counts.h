@@ -11,10 +11,11 @@
 /* Beside the coordinator, of which there is one. */
 typedef struct RtTaskCounts {
     int workers, servers; /* at least one of each */
+    int evaluators;       /* 0 or 1 */
 } RtTaskCounts;
 
-/* Reads "workers=3,ps=2", or "1 coordinator, 2 ps, 3 workers"; option: what
- * messages call it.  STATUS_USAGE: it is neither. */
+/* Reads "workers=3,ps=2,evaluator=1", or "1 coordinator, 2 ps, 3 workers";
+ * option: what messages call it.  STATUS_USAGE: it is neither. */
 Status rt_task_counts_parse(Arena *a, const char *option, const char *text,
                             RtTaskCounts *out) MUST_USE;
 

@@ -13,6 +13,20 @@
 
 /* ---- numbers of rows ----------------------------------------------------- */
 
+/* The entries of each part, one part after another. */
+static void
+sort_entries(RtCut *c, Arena *a)
+{
+    int num = c->update->num_parts;
+    int64_t *at = NEW_ARRAY(a, int64_t, (size_t)num);
+    c->first = NEW_ARRAY(a, int64_t, (size_t)num);
+    c->order = NEW_ARRAY(a, int64_t, (size_t)c->num_entries);
+    for (int k = 1; k < num; k++)
+        c->first[k] = at[k] = at[k - 1] + c->counts[k - 1];
+    for (int64_t e = 0; e < c->num_entries; e++)
+        c->order[at[c->part_of[e]]++] = e;
+}
+
 /* Which part each entry is for; its number becomes that among the part's rows.
  */
 static void
@@ -30,6 +44,7 @@ find_parts(RtCut *c, Arena *a, const RtPart *parts, int ids)
         c->counts[k]++;
     }
     c->bytes[ids] = local;
+    sort_entries(c, a);
 }
 
 /* ---- what there is ------------------------------------------------------- */
@@ -82,11 +97,13 @@ rt_cut_concerns(const RtCut *c, int k)
 static void
 add_entries(const RtCut *c, int i, const RtPart *part, RtArchive *out)
 {
-    size_t part_begin = rt_archive_begin_part(out);
-    for (int64_t e = 0; e < c->num_entries; e++)
-        if (c->part_of[e] == part->k)
-            rt_archive_bytes(out, (char *)c->bytes[i] + (size_t)e * c->each[i],
-                             c->each[i]);
+    size_t part_begin = rt_archive_begin_part(out), each = c->each[i];
+    const int64_t *entries = &c->order[c->first[part->k]];
+    int64_t num = c->counts[part->k];
+    char *to = rt_archive_place(out, (size_t)num * each);
+    for (int64_t e = 0; e < num; e++)
+        memcpy(to + (size_t)e * each, c->bytes[i] + (size_t)entries[e] * each,
+               each);
     rt_archive_end_part(out, part_begin);
 }
 

@@ -17,8 +17,9 @@ typedef struct RtCut {
     size_t *sizes;      /* how many, */
     size_t *each;       /* and of them those of a row or an entry */
     int64_t num_entries;
-    int *part_of;    /* each entry, */
-    int64_t *counts; /* and how many each part has */
+    int *part_of;            /* each entry, */
+    int64_t *counts, *first; /* of each part: how many, and where in order */
+    int64_t *order;          /* the entries, part by part */
 } RtCut;
 
 /* What it has, and which part has which entry; in arena a. */

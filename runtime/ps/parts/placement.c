@@ -3,6 +3,7 @@
  */
 #include "runtime/ps/parts/placement.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "ir/type_bounds.h"
 
@@ -148,55 +149,137 @@ parts_of(const IrModule *m, int var)
     return (int)ir_var_parts(m, m->vars.data[var]);
 }
 
-/* Where each group begins to be dealt out. */
+/* The number of parts of each group, by its first variable. */
 static int *
-deal(const Groups *g)
+group_parts(const Groups *g)
 {
     const IrModule *m = g->run->module;
     int *most = NEW_ARRAY(g->run->arena, int, (size_t)m->vars.len);
-    int *begin = NEW_ARRAY(g->run->arena, int, (size_t)m->vars.len);
-    int dealt = 0;
     for (int i = 0; i < m->vars.len; i++) {
         int *of_group = &most[first_of(g, i)];
         *of_group = parts_of(m, i) > *of_group ? parts_of(m, i) : *of_group;
     }
-    for (int i = 0; i < m->vars.len; i++) {
-        begin[i] = first_of(g, i) == i ? dealt : begin[first_of(g, i)];
-        dealt += first_of(g, i) == i ? most[i] : 0;
-    }
-    return begin;
+    return most;
 }
 
 /* Verified: the sizes are bounded. */
-static void
-add_parts(RtPlacement *p, RtRun *run, int var, int begin)
+static RtPart
+part_of(const IrModule *m, int var, int k, int64_t first)
 {
-    const IrVar *v = run->module->vars.data[var];
-    const IrVar *home = ir_var_home(run->module, v);
-    int64_t bytes = 0, first = 0;
-    int num = parts_of(run->module, var);
-    if (!ir_type_bytes(run->module, &v->type, &bytes))
+    const IrVar *v = m->vars.data[var];
+    int64_t bytes = 0;
+    int num = parts_of(m, var);
+    if (!ir_type_bytes(m, &v->type, &bytes))
         UNREACHABLE("\"%s\" has no size", v->name);
     int64_t all = v->type.rank && v->type.dims[0].c ? v->type.dims[0].c : 1;
     int64_t each = bytes / all;
+    int64_t rows = num > 1 ? ir_var_part_rows(ir_var_home(m, v), k) : all;
+    return (RtPart){.var = var,
+                    .k = k,
+                    .first = first,
+                    .rows = rows,
+                    .offset = first * each,
+                    .bytes = rows * each};
+}
+
+/* Part k of the variables of a group, which is on one server. */
+typedef struct Item {
+    int group, k;
+    int64_t bytes;
+} Item;
+
+typedef VEC(Item) Items;
+
+/* In the order of declaration. */
+static Items
+list_items(const Groups *g)
+{
+    Items items = {0};
+    const IrModule *m = g->run->module;
+    const int *num = group_parts(g);
+    int *begin = NEW_ARRAY(g->run->arena, int, (size_t)m->vars.len);
+    for (int i = 0; i < m->vars.len; i++) {
+        begin[i] = items.len;
+        for (int k = 0; first_of(g, i) == i && k < num[i]; k++)
+            VEC_PUSH(g->run->arena, items, ((Item){.group = i, .k = k}));
+    }
+    for (int i = 0; i < m->vars.len; i++)
+        for (int k = 0; k < parts_of(m, i); k++)
+            items.data[begin[first_of(g, i)] + k].bytes +=
+                part_of(m, i, k, 0).bytes;
+    return items;
+}
+
+static int
+larger_first(const void *a, const void *b)
+{
+    const Item *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->group != y->group ? x->group - y->group : x->k - y->k;
+}
+
+static int
+least(const int64_t *bytes, int num)
+{
+    int found = 0;
+    for (int i = 1; i < num; i++)
+        if (bytes[i] < bytes[found])
+            found = i;
+    return found;
+}
+
+/* The server of each group's parts: dealt out in turn, or each to the one that
+ * has the fewest bytes, the largest first. */
+static int **
+deal(const Groups *g, int num_servers, bool by_bytes)
+{
+    Arena *a = g->run->arena;
+    size_t num_vars = (size_t)g->run->module->vars.len;
+    Items items = list_items(g);
+    const int *num = group_parts(g);
+    int **server = NEW_ARRAY(a, int *, num_vars);
+    int64_t *bytes = NEW_ARRAY(a, int64_t, (size_t)num_servers);
+    for (size_t i = 0; i < num_vars; i++)
+        server[i] = NEW_ARRAY(a, int, (size_t)num[i]);
+    if (by_bytes && items.len)
+        qsort(items.data, (size_t)items.len, sizeof *items.data, larger_first);
+    for (int i = 0; i < items.len; i++) {
+        const Item *item = &items.data[i];
+        int to = by_bytes ? least(bytes, num_servers) : i % num_servers;
+        bytes[to] += item->bytes;
+        server[item->group][item->k] = to;
+    }
+    return server;
+}
+
+/* How many parts of the variable the server has already. */
+static int
+next_slot(const RtPlacement *p, int var, int server)
+{
+    int slot = 0;
+    for (int i = p->first_part[var]; i < p->parts.len; i++)
+        slot += p->parts.data[i].server == server;
+    return slot;
+}
+
+static void
+add_parts(RtPlacement *p, RtRun *run, int var, const int *server)
+{
+    int64_t first = 0;
+    int num = parts_of(run->module, var);
     p->first_part[var] = p->parts.len;
     for (int k = 0; k < num; k++) {
-        int64_t rows = num > 1 ? ir_var_part_rows(home, k) : all;
-        RtPart part = {.var = var,
-                       .k = k,
-                       .server = (begin + k) % p->num_servers,
-                       .slot = k / p->num_servers,
-                       .first = first,
-                       .rows = rows,
-                       .offset = first * each,
-                       .bytes = rows * each};
+        RtPart part = part_of(run->module, var, k, first);
+        part.server = server[k];
+        part.slot = next_slot(p, var, part.server);
         VEC_PUSH(run->arena, p->parts, part);
-        first += rows;
+        first += part.rows;
     }
 }
 
 void
-rt_placement_init(RtPlacement *p, RtRun *run, int num_servers)
+rt_placement_init(RtPlacement *p, RtRun *run, int num_servers, bool by_bytes)
 {
     Groups g = {.run = run};
     int num = run->module->vars.len;
@@ -205,9 +288,9 @@ rt_placement_init(RtPlacement *p, RtRun *run, int num_servers)
                            NEW_ARRAY(run->arena, int, (size_t)num + 1)};
     list_pushes(p, run);
     group_variables(&g, p);
-    const int *begin = deal(&g);
+    int **server = deal(&g, num_servers, by_bytes);
     for (int i = 0; i < num; i++)
-        add_parts(p, run, i, begin[i]);
+        add_parts(p, run, i, server[first_of(&g, i)]);
     p->first_part[num] = p->parts.len;
     for (int i = 0; i < p->updates.len; i++) {
         RtUpdate *u = &p->updates.data[i];

@@ -4,7 +4,8 @@
  * A variable is one part, or as many as its clause partition says; what is
  * colocated with it and has as many rows is cut alike.  Equal parts of
  * variables that one update writes, and of those that are colocated, are on one
- * server.  They are dealt out in the order of declaration, to server k mod P.
+ * server.  They are dealt out in the order of declaration, to server k mod P,
+ * or, by bytes, the largest first, each to the server that has the fewest.
  * Every process finds the same, from the plan and the number of servers.
  *
  * A server has a memory for each part that it has of one variable, its *slots*:
@@ -49,7 +50,8 @@ typedef struct RtPlacement {
     VEC(RtPushOp) pushes;
 } RtPlacement;
 
-void rt_placement_init(RtPlacement *p, RtRun *run, int num_servers);
+void rt_placement_init(RtPlacement *p, RtRun *run, int num_servers,
+                       bool by_bytes);
 /* Of its parts. */
 int64_t rt_server_bytes(const RtPlacement *p, int server);
 int rt_server_slots(const RtPlacement *p, int server);

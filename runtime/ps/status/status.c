@@ -8,6 +8,7 @@
 
 #include "runtime/hal/wait.h"
 #include "runtime/ps/sockets.h"
+#include "runtime/ps/staleness/staleness.h"
 #include "runtime/ps/wire.h"
 
 static const double patience = 3; /* seconds without an answer */
@@ -80,10 +81,11 @@ print_closures(const RtPsStatus *s, const RtPsStatus *before, FILE *to)
 {
     fprintf(to,
             "closures       %lld scheduled, %lld ended (%.1f/s), %lld wait, "
-            "%lld again since their worker was lost\n",
+            "%lld again since their worker was lost, %lld cancelled\n",
             (long long)s->scheduled, (long long)s->ended,
             rate(s->ended, before->ended, s->at - before->at),
-            (long long)s->waiting, (long long)s->put_back);
+            (long long)s->waiting, (long long)s->put_back,
+            (long long)s->cancelled);
 }
 
 static void
@@ -128,37 +130,26 @@ print_server(const RtPsTask *t, const RtPsLoad *l, const RtPsLoad *b, int64_t i,
     fputc('\n', to);
 }
 
-static void
-print_row(int row, int64_t num, FILE *to)
-{
-    int64_t least = row ? (int64_t)1 << (row - 1) : 0;
-    int64_t most = row ? 2 * least - 1 : 0;
-    if (row == RT_PS_STALENESS_ROWS - 1)
-        fprintf(to, "  %lld or more %lld", (long long)least, (long long)num);
-    else if (most > least)
-        fprintf(to, "  %lld-%lld: %lld", (long long)least, (long long)most,
-                (long long)num);
-    else
-        fprintf(to, "  %lld: %lld", (long long)least, (long long)num);
-}
-
 /* Of all servers. */
 static void
 print_staleness(const RtPsStatus *s, FILE *to)
 {
-    int64_t stalest = 0;
-    fprintf(to, "staleness    ");
-    for (int row = 0; row < RT_PS_STALENESS_ROWS; row++) {
-        int64_t num = 0;
-        for (int64_t i = 0; i < s->num_servers; i++)
-            num += s->loads[i].staleness[row];
-        if (num)
-            print_row(row, num, to);
+    int64_t stalest = 0, refused = 0, rows[RT_PS_STALENESS_ROWS] = {0};
+    for (int64_t i = 0; i < s->num_servers; i++) {
+        const RtPsLoad *l = &s->loads[i];
+        for (int row = 0; row < RT_PS_STALENESS_ROWS; row++)
+            rows[row] += l->staleness[row];
+        refused += l->refused;
+        if (l->stalest > stalest)
+            stalest = l->stalest;
     }
-    for (int64_t i = 0; i < s->num_servers; i++)
-        if (s->loads[i].stalest > stalest)
-            stalest = s->loads[i].stalest;
-    fprintf(to, "  most %lld\n", (long long)stalest);
+    fprintf(to, "staleness    ");
+    rt_staleness_print(rows, to);
+    fprintf(to, "  most %lld", (long long)stalest);
+    if (s->staleness >= 0)
+        fprintf(to, " of %lld, %lld refused", (long long)s->staleness,
+                (long long)refused);
+    fputc('\n', to);
 }
 
 static void

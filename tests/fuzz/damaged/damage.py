@@ -213,11 +213,11 @@ PLANS = [
     ('operation_of_no_name', with_ir(' = add', ' = ad'),
      'there is no operation ad'),
     ('operand_of_no_value', with_ir('yield %', 'yield %no'),
-     'there is no value %no1 here'),
+     'there is no value %no4 here'),
     ('variable_of_no_name', with_ir('var=@w', 'var=@v'),
      'there is no variable "v"'),
     ('main_is_a_program', with_ir(' main ', ' program '),
-     '%1 is written as f32, but constant gives f32 mirrored'),
+     '%3 is written as f32, but constant gives f32 mirrored'),
     # the code: what loader.c follows
     ('object_of_another_machine', header('e_machine', 3),
      'it is no object file for x86-64'),

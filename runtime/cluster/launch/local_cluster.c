@@ -1,0 +1,239 @@
+/*
+ * local_cluster.c - tfd-run --local-cluster workers=3,ps=2
+ */
+#include "runtime/cluster/launch/local_cluster.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "ir/base/io/file.h"
+#include "runtime/cluster/control/job.h"
+#include "runtime/cluster/launch/process.h"
+#include "runtime/cluster/launch/start.h"
+#include "runtime/hal/system.h"
+#include "runtime/hal/wait.h"
+
+enum { TURN_MS = 200, ADDED = 6 };
+
+static const double least_life = 1; /* seconds from one start to the next */
+static const char for_ever[] = "1000000000";
+
+typedef struct Task {
+    const char *name; /* "ps:1" */
+    RtProcess process;
+    double started;
+    uint64_t incarnation;
+} Task;
+
+typedef struct Cluster {
+    Arena *arena;
+    const RtLocalCluster *config;
+    const char *join, *key_file;
+    uint8_t key[RT_JOB_KEY];
+    bool has_made_key;
+    RtSignals signals;
+    Task *tasks;
+    int num_tasks;
+} Cluster;
+
+/* ---- address and key ----------------------------------------------------- */
+
+static Status
+find_port(Cluster *c)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof at;
+    if (c->config->join) {
+        c->join = c->config->join;
+        return OK;
+    }
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool found = fd >= 0 && bind(fd, (struct sockaddr *)&at, n) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&at, &n) == 0;
+    if (fd >= 0)
+        close(fd);
+    c->join = arena_printf(c->arena, "127.0.0.1:%d", ntohs(at.sin_port));
+    return found ? OK : rt_system_error("a free port");
+}
+
+static Status
+make_key(Cluster *c)
+{
+    const char *folder = getenv("TMPDIR");
+    char *path = (char *)arena_printf(c->arena, "%s/tfd-key-XXXXXX",
+                                      folder && *folder ? folder : "/tmp");
+    TRY(rt_make_secret(c->key, sizeof c->key));
+    int fd = mkstemp(path); /* for this user alone */
+    if (fd < 0)
+        return rt_system_error("a file for the key");
+    bool good = write(fd, c->key, sizeof c->key) == (ssize_t)sizeof c->key;
+    close(fd);
+    c->key_file = path;
+    c->has_made_key = true;
+    return good ? OK : rt_system_error("a file for the key");
+}
+
+static Status
+find_key(Cluster *c)
+{
+    const uint8_t *key;
+    if (!c->config->key_file)
+        return make_key(c);
+    c->key_file = c->config->key_file;
+    TRY(rt_read_key(c->arena, c->key_file, &key));
+    memcpy(c->key, key, sizeof c->key);
+    return OK;
+}
+
+/* ---- tasks --------------------------------------------------------------- */
+
+static char **
+command_line(const Cluster *c, const Task *t, Arena *a)
+{
+    int n = 0, argc = c->config->argc;
+    char **out = NEW_ARRAY(a, char *, (size_t)(argc + ADDED) + 1);
+    out[n++] = c->config->argv[0];
+    out[n++] = "--serve";
+    out[n++] = (char *)t->name;
+    if (!c->config->join) {
+        out[n++] = "--join";
+        out[n++] = (char *)c->join;
+    }
+    if (!c->config->has_timeout) {
+        out[n++] = "--timeout";
+        out[n++] = (char *)for_ever;
+    }
+    memcpy(out + n, c->config->argv + 1, (size_t)argc * sizeof *out);
+    return out;
+}
+
+static Status
+start_task(Cluster *c, Task *t)
+{
+    Arena *a = arena_new(NULL, "the command line of a task");
+    const char *variables[] = {
+        arena_printf(a, "%s=%llu", RT_INCARNATION_VARIABLE,
+                     (unsigned long long)t->incarnation++),
+        NULL};
+    RtProcessConfig config = {.argv = command_line(c, t, a),
+                              .variables = variables,
+                              .key = c->key,
+                              .label = arena_printf(a, "%s: ", t->name),
+                              .mask = &c->signals.old_mask};
+    t->started = rt_seconds();
+    Status st = rt_process_start(&config, &t->process);
+    arena_release(a);
+    return st;
+}
+
+/* Its job has ended, or it did: the next one needs another process. */
+static Status
+look_after(Cluster *c, Task *t)
+{
+    RtProcessEnd end;
+    if (t->process.pid && rt_process_reap(&t->process, &end))
+        rt_process_close(&t->process);
+    if (t->process.pid || rt_seconds() - t->started < least_life)
+        return OK;
+    return start_task(c, t);
+}
+
+static void
+list_tasks(Cluster *c)
+{
+    const RtTaskCounts *counts = &c->config->counts;
+    c->num_tasks = counts->servers + counts->workers;
+    c->tasks = NEW_ARRAY(c->arena, Task, (size_t)c->num_tasks);
+    for (int i = 0; i < c->num_tasks; i++) {
+        bool serves = i < counts->servers;
+        c->tasks[i] = (Task){
+            .name = arena_printf(c->arena, "%s:%d", serves ? "ps" : "worker",
+                                 serves ? i : i - counts->servers),
+            .process = rt_no_process()};
+    }
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static void
+wait_for_events(const Cluster *c, struct pollfd *items)
+{
+    int n = 0;
+    items[n++] = (struct pollfd){c->signals.fd, POLLIN, 0};
+    for (int i = 0; i < c->num_tasks; i++) {
+        items[n++] = (struct pollfd){c->tasks[i].process.pidfd, POLLIN, 0};
+        items[n++] = (struct pollfd){c->tasks[i].process.lines.fd, POLLIN, 0};
+    }
+    poll(items, (nfds_t)n, TURN_MS);
+}
+
+static Status
+watch(Cluster *c)
+{
+    struct pollfd *items =
+        NEW_ARRAY(c->arena, struct pollfd, 1 + 2 * (size_t)c->num_tasks);
+    while (!rt_signals_next(&c->signals)) {
+        for (int i = 0; i < c->num_tasks; i++)
+            TRY(look_after(c, &c->tasks[i]));
+        wait_for_events(c, items);
+        for (int i = 0; i < c->num_tasks; i++)
+            if (items[2 + 2 * i].revents)
+                rt_lines_pass(&c->tasks[i].process.lines);
+    }
+    return OK;
+}
+
+static void
+end_all(Cluster *c)
+{
+    RtProcessEnd end;
+    for (int i = 0; i < c->num_tasks; i++)
+        rt_process_signal(&c->tasks[i].process, SIGKILL);
+    for (int i = 0; i < c->num_tasks; i++) {
+        RtProcess *p = &c->tasks[i].process;
+        struct pollfd over = {p->pidfd, POLLIN, 0};
+        while (p->pid > 0 && !rt_process_reap(p, &end))
+            poll(&over, 1, TURN_MS);
+        rt_process_close(p);
+    }
+}
+
+static Status
+announce(const Cluster *c)
+{
+    const RtLocalCluster *o = c->config;
+    printf("target %s\nkey %s\n"
+           "tfd-run %s --coordinate workers=%d,ps=%d --listen %s --key %s\n",
+           c->join, c->key_file, o->plan, o->counts.workers, o->counts.servers,
+           c->join, c->key_file);
+    return fflush(stdout) == 0 ? OK : rt_system_error("what it prints");
+}
+
+static Status
+run(Cluster *c)
+{
+    TRY(find_port(c));
+    TRY(find_key(c));
+    TRY(announce(c));
+    TRY(rt_signals_take(&c->signals));
+    list_tasks(c);
+    Status st = watch(c);
+    end_all(c);
+    rt_signals_give_back(&c->signals);
+    return st;
+}
+
+Status
+rt_run_local_cluster(Arena *a, const RtLocalCluster *config)
+{
+    Cluster c = {.arena = a, .config = config, .signals = {.fd = -1}};
+    Status st = run(&c);
+    if (c.has_made_key)
+        unlink(c.key_file);
+    return st;
+}

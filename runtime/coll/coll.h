@@ -33,7 +33,7 @@ typedef enum RtReduceOp {
     REDUCE_SUM,
     REDUCE_MAX, /* as the operation maximum: NaN if one is */
     REDUCE_MIN,
-    REDUCE_FIRST, /* the value of replica 0 */
+    REDUCE_FIRST, /* the value of the root */
     NUM_REDUCE_OPS
 } RtReduceOp;
 
@@ -45,7 +45,7 @@ typedef enum RtCollAlgorithm {
     COLL_TWO_PHASE,     /* each device a slice of the elements, for all */
     COLL_RING,          /* each device a slice, for itself; slices then go from
                            each device to the next, until all have all */
-    COLL_REDUCE_TO_ONE, /* device 0 everything, for all */
+    COLL_REDUCE_TO_ONE, /* the root's device everything, for all */
     COLL_HIERARCHICAL,  /* pack k is reduced by device k mod n for its half of
                            the devices, and copied by device k + n/2 mod n to
                            the other half; an odd number of devices does it in
@@ -59,6 +59,7 @@ typedef struct RtCollConfig {
     RtCollAlgorithm algorithm;
     int packs; /* COLL_HIERARCHICAL: all elements in so many parts, the last
                   with what remains; 0: a pack for each operand */
+    int root;  /* the replica that COLL_REDUCE_TO_ONE and REDUCE_FIRST ask */
 } RtCollConfig;
 
 typedef struct RtColl RtColl;
@@ -102,9 +103,9 @@ typedef struct RtCollOps {
     Status (*all_reduce_new)(RtColl *c, RtReduceOp how, RtCollConfig config,
                              int num, const RtReduceOperand *operands,
                              RtCollInstance **out);
-    /* algorithm is COLL_AUTO, COLL_TWO_PHASE or COLL_REDUCE_TO_ONE; most is the
-     * bytes that the result ever has. */
-    Status (*all_gather_new)(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
+    /* By COLL_AUTO, COLL_TWO_PHASE or COLL_REDUCE_TO_ONE; most is the bytes
+     * that the result ever has. */
+    Status (*all_gather_new)(RtColl *c, RtCollConfig config, int64_t most,
                              RtCollInstance **out);
     /* Once, when all instances are made and the devices are open, before the
      * first start. */

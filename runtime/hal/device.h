@@ -41,10 +41,10 @@ typedef struct RtDevice RtDevice;
 typedef struct RtMemory {
     RtDevice *device;
     size_t bytes;
-    uintptr_t address; /* as the device's code knows it */
-    char *host;        /* as host code does; NULL: it has no access */
-    size_t begin;      /* there may be nothing before: nobody uses it */
-    int number;        /* among those of the device, from 0 */
+    uintptr_t address;        /* as the device's code knows it */
+    char *host;               /* as host code does; NULL: it has no access */
+    size_t begin;             /* there may be nothing before: nobody uses it */
+    int number;               /* among those of the device, from 0 */
     const RtSegment *segment; /* that other processes can map; NULL: none */
 } RtMemory;
 
@@ -195,6 +195,13 @@ typedef struct RtProgramOps {
      * executes after e, which may be of another device of the same kind. */
     RtEvent (*record)(RtDevice *d);
     void (*wait_event)(RtDevice *d, RtEvent e);
+
+    /* The nanoseconds that the device takes from this point of the program to
+     * the next call, or the program's end, are added to *nanoseconds: at the
+     * latest by read_times, which the host calls when the program has ended.
+     * The program must not be recorded (RtDeviceCode.is_read_along). */
+    void (*begin_time)(RtDevice *d, uint64_t *nanoseconds);
+    void (*read_times)(RtDevice *d);
 } RtProgramOps;
 
 typedef struct RtDeviceOps {
@@ -224,6 +231,9 @@ typedef struct RtDeviceOps {
     /* Lets d's kernels follow addresses of other's memory, if the machine can;
      * other is of the same kind.  Before anything of d does so. */
     Status (*connect)(RtDevice *d, RtDevice *other, bool *reaches);
+    /* Multiply-adds of f32, each two operations, and bytes of memory in a
+     * second, at most; 0: not known.  NULL: they can be measured. */
+    void (*peaks)(RtDevice *d, double *operations, double *bytes);
 
     void (*copy_in)(RtQueue *q, RtDevicePtr to, const void *from, size_t n);
     void (*copy_out)(RtQueue *q, void *to, RtDevicePtr from, size_t n);
@@ -296,7 +306,7 @@ typedef struct RtDeviceConfig {
      * the one that launches them may, and this device comes last. */
     bool on_caller;
     bool shares_memory; /* with other processes (RtMemory.segment) */
-    RtClock *clock; /* seconds, for all waits */
+    RtClock *clock;     /* seconds, for all waits */
 } RtDeviceConfig;
 
 /* The device fails, for this reason; only the first one counts.  Any thread;
@@ -338,6 +348,8 @@ Status rt_cuda_level(const char *name, int index, int *out) MUST_USE;
  * there are fewer. */
 Status rt_cuda_describe(const char *name, int index, Str *out,
                         bool *there_is) MUST_USE;
+/* The GPUs that this process sees. */
+Status rt_cuda_count(const char *name, int *out) MUST_USE;
 
 /* hal/sandbox: executes as late as it may, in any legal order, and ends the
  * process when the host does what is not allowed. */

@@ -199,7 +199,9 @@ the_default_stream_is_used(void)
 static void
 an_event_takes_the_time(void)
 {
-    MUST(cu->cuEventCreate(&event, 0));
+    MUST(cu->cuEventCreate(&event, CU_EVENT_DEFAULT));
+    MUST(cu->cuStreamBeginCapture_v2(one, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    MUST(cu->cuEventRecord(event, one));
 }
 
 static void
@@ -382,7 +384,7 @@ static const struct {
     {the_default_stream_is_used, SIGABRT,
      SAYS "cuMemsetD8Async on the stream that all others wait for"},
     {an_event_takes_the_time, SIGABRT,
-     SAYS "cuEventCreate of an event that takes the time"},
+     SAYS "cuEventRecord of an event that takes the time, in a capture"},
     {a_callback_calls, SIGABRT,
      SAYS "cuEventQuery is called by a function of cuLaunchHostFunc"},
     {a_process_is_forked, SIGABRT,

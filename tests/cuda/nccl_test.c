@@ -180,8 +180,8 @@ open_coll(int rank, RtReduceOp how, RtCollConfig config, const RtCollId *id)
             (RtReduceOperand){DT_f32, how == REDUCE_FIRST ? -1 : 0, counts[i]};
     assert_null(c->ops->all_reduce_new(c, how, config, OPERANDS, operands,
                                        &group.reduces[rank]));
-    assert_null(
-        c->ops->all_gather_new(c, COLL_AUTO, 4096, &group.gathers[rank]));
+    assert_null(c->ops->all_gather_new(c, (RtCollConfig){0}, 4096,
+                                       &group.gathers[rank]));
 }
 
 static void
@@ -277,13 +277,15 @@ act_all(void)
  */
 
 static void
-check_reduced(int rank, RtReduceOp how)
+check_reduced(int rank, RtReduceOp how, int root)
 {
     static float got[COUNT], want[COUNT];
     const void *in[MOST_REPLICAS];
     for (int i = 0; i < OPERANDS; i++) {
         for (int r = 0; r < num_replicas(); r++)
             in[r] = group.in[r][i];
+        if (how == REDUCE_FIRST)
+            in[0] = in[root];
         rt_reduce_kernel(how, DT_f32)(num_replicas(), in, 1, (void *[]){want},
                                       0, counts[i]);
         rt_copy_out(got, place(rank * group.each, i, OUT),
@@ -310,19 +312,21 @@ static void
 check_group(int ranks, int each, bool apart, RtReduceOp how,
             RtCollConfig config)
 {
+    config.root = (ranks * each) / 2;
     open_group(ranks, each, apart, how, config);
     act_all();
     for (int i = 0; i < ranks; i++) {
         assert_null(rt_device_status(group.devices[i]));
-        check_reduced(i, how);
+        check_reduced(i, how, config.root);
         check_gathered(i);
     }
     close_group();
 }
 
 static const RtCollConfig ways[] = {
-    {COLL_AUTO, 0},         {COLL_RING, 0},         {COLL_REDUCE_TO_ONE, 0},
-    {COLL_HIERARCHICAL, 0}, {COLL_HIERARCHICAL, 3},
+    {COLL_AUTO, 0, 0},          {COLL_RING, 0, 0},
+    {COLL_REDUCE_TO_ONE, 0, 0}, {COLL_HIERARCHICAL, 0, 0},
+    {COLL_HIERARCHICAL, 3, 0},
 };
 
 static void
@@ -351,7 +355,7 @@ replicas_may_share_devices(void **state)
 static void
 the_library_may_reduce(void **state)
 {
-    RtCollConfig library = {COLL_LIBRARY, 0};
+    RtCollConfig library = {COLL_LIBRARY, 0, 0};
     (void)state;
     check_group(2, 1, true, REDUCE_SUM, library);
     check_group(2, 1, false, REDUCE_MAX, library);
@@ -393,7 +397,7 @@ what_the_library_cannot_is_refused(void **state)
         assert_string_equal(c->ops->name, "nccl");
         assert_status_says(
             c->ops->all_reduce_new(c, REDUCE_SUM,
-                                   (RtCollConfig){rows[i].algorithm, 0}, 1,
+                                   (RtCollConfig){rows[i].algorithm, 0, 0}, 1,
                                    &operand, &instance),
             STATUS_INPUT, rows[i].says);
         c->ops->close(c);

@@ -3,7 +3,8 @@
  *
  * FAKE_MPI is the call that fails, or "threads": it gives no more than one;
  * "size": another number of processes; "hang": MPI_Init_thread does not return;
- * "interrupt": MPI_Test raises one.  No message ever arrives.
+ * "stuck": MPI_Test does not; "interrupt": it raises one.  No message ever
+ * arrives.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -104,6 +105,8 @@ MPI_Test(int *request, int *flag, void *status)
     (void)request;
     (void)status;
     *flag = 0;
+    while (fails("stuck"))
+        pause();
     if (fails("interrupt"))
         raise(SIGTERM);
     return fails("MPI_Test");

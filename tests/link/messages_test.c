@@ -126,6 +126,7 @@ force(const Job *job, int algorithm)
 typedef struct Reduction {
     const Job *job;
     RtReduceOp how;
+    int root; /* of REDUCE_FIRST */
     int num;
     bool in_place;
     RtReduceOperand operands[MOST_OPERANDS];
@@ -164,11 +165,12 @@ replicas(const Job *job)
 static void
 set_wanted(Reduction *r, int i)
 {
-    int n = replicas(r->job);
+    int root = r->how == REDUCE_FIRST ? r->root : 0;
+    int n = replicas(r->job) - root;
     DType t = r->operands[i].dtype;
     void *want = r->want[i] = malloc(bytes_of(r, i) + 1);
-    rt_reduce_kernel(r->how, t)(n, (const void *const *)r->in[i], 1, &want, 0,
-                                r->counts[i]);
+    rt_reduce_kernel(r->how, t)(n, (const void *const *)r->in[i] + root, 1,
+                                &want, 0, r->counts[i]);
 }
 
 static void
@@ -236,8 +238,9 @@ make_reduction(Reduction *r)
 {
     for (int p = 0; p < r->job->size; p++) {
         RtColl *c = r->job->colls[p];
-        assert_null(c->ops->all_reduce_new(c, r->how, (RtCollConfig){0}, r->num,
-                                           r->operands, &r->instances[p]));
+        assert_null(
+            c->ops->all_reduce_new(c, r->how, (RtCollConfig){.root = r->root},
+                                   r->num, r->operands, &r->instances[p]));
     }
 }
 
@@ -247,6 +250,7 @@ random_operands(Reduction *r, int most)
     r->num = 1 + below(3) * below(2);
     r->how = (RtReduceOp)below(NUM_REDUCE_OPS);
     r->in_place = below(2);
+    r->root = below(replicas(r->job));
     for (int i = 0; i < r->num; i++) {
         DType t = (DType)below(NUM_DTYPES);
         if (t == DT_bool)
@@ -290,8 +294,8 @@ make_gathering(Gathering *g)
     int64_t most = (int64_t)replicas(g->job) * MOST_BLOCK * MOST_OUTER;
     for (int p = 0; p < g->job->size; p++) {
         RtColl *c = g->job->colls[p];
-        assert_null(
-            c->ops->all_gather_new(c, COLL_AUTO, most, &g->instances[p]));
+        assert_null(c->ops->all_gather_new(c, (RtCollConfig){0}, most,
+                                           &g->instances[p]));
     }
 }
 

@@ -112,7 +112,7 @@ reduce_around(const RtCollShape *shape, int participant, int phase,
     }
 }
 
-/* ---- participant 0 everything, for all ----------------------------------- */
+/* ---- the root everything, for all --------------------------------------- */
 
 static void
 reduce_to_one(const RtCollShape *shape, int participant, int phase,
@@ -120,7 +120,7 @@ reduce_to_one(const RtCollShape *shape, int participant, int phase,
 {
     Walk w = {shape, f, data};
     (void)phase;
-    for (int i = 0; i < shape->num_operands && participant == 0; i++)
+    for (int i = 0; i < shape->num_operands && participant == shape->root; i++)
         take(&w, (RtCollStep){STEP_COMBINE, i, 0, shape->counts[i], 0, 0,
                               shape->num_participants});
 }
@@ -130,7 +130,7 @@ gather_by_one(const RtCollShape *shape, int participant, int phase,
               RtCollStepFunction *f, void *data)
 {
     (void)phase;
-    if (participant == 0)
+    if (participant == shape->root)
         gather_replicas(shape, 0, shape->num_replicas, 0,
                         shape->num_participants, f, data);
 }

@@ -45,6 +45,7 @@ typedef struct RtCollShape {
     int num_operands;      /* 1 of an all_gather */
     const int64_t *counts; /* elements of each; blocks of an all_gather */
     int packs;             /* as RtCollConfig */
+    int root;              /* the participant that reduce_to_one asks */
 } RtCollShape;
 
 typedef void RtCollStepFunction(void *data, const RtCollStep *step);

@@ -125,7 +125,8 @@ rt_local_shape(const RtLocalWork *w)
                          .num_participants = s->comm->config.num_participants,
                          .num_operands = s->num,
                          .counts = w->counts,
-                         .packs = s->config.packs};
+                         .packs = s->config.packs,
+                         .root = s->config.root / rt_local_replicas_each(s)};
 }
 
 size_t

@@ -311,12 +311,14 @@ sum_at(const MsgPiece *p, int rounds, RtSteps s)
     return p->nodes + offset_in(p, FORM_NODE, s.begin);
 }
 
-/* With what has come in the round before. */
+/* With what has come in the round before.  What is nearer to the root is on the
+ * left. */
 static void
 add_received(MsgPiece *p, int rounds, RtSteps s)
 {
     RtFragment f = {.operand = -1};
-    bool is_right = p->comm->rank >> (rounds - 1) & 1;
+    int from_root = p->comm->rank ^ p->instance->root;
+    bool is_right = from_root >> (rounds - 1) & 1;
     while (rt_layout_next(layout_of(p), s, &f)) {
         size_t at = fragment_offset(p, FORM_NODE, s, &f);
         const void *own = sum_at(p, rounds - 1, s) + at;
@@ -409,23 +411,24 @@ machine_slice(const MsgPiece *p, int machine)
 }
 
 /* Processes that exchange: `num` of them, whose ranks are `stride` apart; this
- * one is number `own`. */
+ * one is number `own`, and `root` has the root's value, if any has. */
 typedef struct Peers {
-    int first, stride, num, own;
+    int first, stride, num, own, root;
 } Peers;
 
 static Peers
 peers_of_machine(const MsgPiece *p)
 {
     int n = p->comm->topology.per_machine, rank = p->comm->rank;
-    return (Peers){rank - rank % n, 1, n, rank % n};
+    return (Peers){rank - rank % n, 1, n, rank % n, p->instance->root % n};
 }
 
 static Peers
 peers_of_place(const MsgPiece *p)
 {
     int n = p->comm->topology.per_machine, rank = p->comm->rank;
-    return (Peers){rank % n, n, p->comm->size / n, rank / n};
+    return (Peers){rank % n, n, p->comm->size / n, rank / n,
+                   p->instance->root / n};
 }
 
 /* To each its slice of what this process has after so many rounds.  What comes
@@ -467,7 +470,8 @@ share_results(MsgPiece *p, int step, Peers with,
                     rt_layout_bytes(layout_of(p), FORM_RESULT, own));
 }
 
-/* What was scattered, of all in turn. */
+/* What was scattered, of all in turn; the root's in place of the first, which
+ * is all that REDUCE_FIRST takes. */
 static void
 collect(const MsgPiece *p, Peers from, int rounds, RtSteps s, size_t at)
 {
@@ -476,6 +480,7 @@ collect(const MsgPiece *p, Peers from, int rounds, RtSteps s, size_t at)
         p->in[k] = (k == from.own ? sum_at(p, rounds, s)
                                   : p->received + (size_t)k * n) +
                    at;
+    p->in[0] = p->in[from.root];
 }
 
 /* The machine's nodes to one. */

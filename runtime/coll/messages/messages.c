@@ -236,6 +236,16 @@ choose_kernel(RtReduceOp how, int kind, DType t, RtNodeKernel *out)
     return OK;
 }
 
+/* All get the value of that replica. */
+static void
+take_root(MsgInstance *s, int replica)
+{
+    const MsgComm *comm = s->comm;
+    s->root = replica / comm->config.num_local;
+    if (replica)
+        s->nodes = rt_nodes_of_one(comm->arena, comm->size, s->root, replica);
+}
+
 static Status
 messages_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
                         const RtReduceOperand *operands, MsgInstance **out)
@@ -247,6 +257,8 @@ messages_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
     int kind = kind_of_nodes(comm, how, num, operands);
     s->operands = arena_copy(a, operands, (size_t)num * sizeof *operands);
     s->nodes = comm->node_kinds[kind];
+    if (kind == KIND_FIRST)
+        take_root(s, config.root);
     s->kernels = NEW_ARRAY(a, RtNodeKernel, (size_t)num);
     s->counts = NEW_ARRAY(a, int64_t, (size_t)num);
     s->layout = rt_layout_new(a, num);
@@ -263,12 +275,12 @@ messages_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 static Status
-messages_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
+messages_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
                         MsgInstance **out)
 {
     MsgComm *comm = comm_of(c);
     MsgInstance *s = instance_new(comm, 1);
-    (void)algorithm; /* each sends its own blocks */
+    (void)config; /* each sends its own blocks */
     s->gathers = true;
     s->most = (size_t)most;
     s->sizes = NEW_ARRAY(comm->arena, int64_t, (size_t)c->num_replicas);
@@ -318,7 +330,7 @@ make_nodes(MsgComm *comm)
     int n = comm->coll.num_replicas, size = comm->size;
     comm->node_kinds[KIND_NODES] = rt_nodes_new(comm->arena, n, size);
     comm->node_kinds[KIND_LEAVES] = rt_nodes_of_leaves(comm->arena, n, size);
-    comm->node_kinds[KIND_FIRST] = rt_nodes_of_first(comm->arena, size);
+    comm->node_kinds[KIND_FIRST] = rt_nodes_of_one(comm->arena, size, 0, 0);
     comm->machines =
         rt_nodes_new(comm->arena, n, size / comm->topology.per_machine);
     comm->scratch = rt_node_scratch_new(comm->arena, n);

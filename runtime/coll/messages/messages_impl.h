@@ -61,6 +61,7 @@ struct RtCollInstance {
     MsgInstance *next_queued; /* in the order of the program */
     bool is_ready, is_begun;  /* the call in the queue */
     RtNodes *nodes;
+    int root; /* REDUCE_FIRST: the process whose node all get; else 0 */
     RtNodeKernel *kernels; /* for each operand */
     bool sends_operand;    /* from where it is */
     int64_t *counts;

@@ -101,13 +101,14 @@ rt_nodes_of_leaves(Arena *a, int num_replicas, int size)
 }
 
 RtNodes *
-rt_nodes_of_first(Arena *a, int size)
+rt_nodes_of_one(Arena *a, int size, int process, int replica)
 {
     RtNodes *n = nodes_new(a, 1, size);
     n->num = n->most = 1;
     n->even = true;
-    n->begin[1] = 1;
-    for (int p = 1; p <= size; p++)
+    n->begin[0] = replica;
+    n->begin[1] = replica + 1;
+    for (int p = process + 1; p <= size; p++)
         n->first[p] = 1;
     return n;
 }

@@ -29,8 +29,8 @@ typedef struct RtNodes {
 RtNodes *rt_nodes_new(Arena *a, int num_replicas, int size);
 /* Every replica is a node. */
 RtNodes *rt_nodes_of_leaves(Arena *a, int num_replicas, int size);
-/* The node is replica 0, of process 0. */
-RtNodes *rt_nodes_of_first(Arena *a, int size);
+/* The node is that replica, of that process. */
+RtNodes *rt_nodes_of_one(Arena *a, int size, int process, int replica);
 
 static inline int
 rt_nodes_of(const RtNodes *n, int process)

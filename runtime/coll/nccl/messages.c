@@ -78,7 +78,8 @@ shape_of(const NcclWork *w)
                          .num_participants = comm->config.num_participants,
                          .num_operands = w->instance->num,
                          .counts = w->counts,
-                         .packs = w->instance->config.packs};
+                         .packs = w->instance->config.packs,
+                         .root = w->instance->config.root / comm->each};
 }
 
 static void
@@ -145,11 +146,12 @@ exchange(Walk *walk, Visit *visit, int phase)
 /* ---- the three passes -----------------------------------------------------
  */
 
-/* What is copied from replica 0 needs no other one. */
+/* What is copied from the root needs no other one. */
 static bool
 is_needed(const NcclWork *w, const RtCollStep *step, int replica)
 {
-    return w->instance->operands[step->operand].kernel >= 0 || replica == 0;
+    return w->instance->operands[step->operand].kernel >= 0 ||
+           replica == w->instance->config.root;
 }
 
 static void
@@ -237,7 +239,8 @@ combine(Walk *walk, const RtCollStep *step)
         launch(w, step);
         return;
     }
-    RtDevicePtr from = operand_at(w, step, 0), to = result(w, step);
+    RtDevicePtr from = operand_at(w, step, w->instance->config.root);
+    RtDevicePtr to = result(w, step);
     if (from.memory != to.memory || from.offset != to.offset)
         w->rank->device->ops->copy(queue_of(w->rank), to, from,
                                    step_bytes(w, step));

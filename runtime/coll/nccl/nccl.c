@@ -84,7 +84,7 @@ check_operand(const NcclComm *comm, RtReduceOp how, RtCollConfig config,
     return OK;
 }
 
-/* The value of replica 0 is the same in any order. */
+/* The value of the root is the same in any order. */
 static RtCollConfig
 choose(RtCollConfig config, RtReduceOp how)
 {
@@ -115,11 +115,11 @@ nccl_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 static Status
-nccl_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
+nccl_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
                     RtCollInstance **out)
 {
     NcclComm *comm = comm_of(c);
-    (void)algorithm; /* each sends its own blocks */
+    (void)config; /* each sends its own blocks */
     *out = instance_new(comm, 1, rt_nccl_gather_scratch(comm, most));
     (*out)->gathers = true;
     return OK;

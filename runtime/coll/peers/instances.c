@@ -63,7 +63,7 @@ align(int64_t bytes)
     return ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* One replica's operand is its own result, and that of replica 0 is copied. */
+/* One replica's operand is its own result, and that of the root is copied. */
 static bool
 needs_kernel(const RtColl *c, RtReduceOp how, const RtReduceOperand *operand)
 {
@@ -94,10 +94,9 @@ rt_peers_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 Status
-rt_peers_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
+rt_peers_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
                         RtCollInstance **out)
 {
-    RtCollConfig config = {.algorithm = algorithm};
     PeersInstance *s = instance_new((RtLocalComm *)c, config, 1, NULL);
     s->stride[0] = align(most) + (size_t)c->num_replicas * ALIGN;
     *out = &s->base;

@@ -170,7 +170,8 @@ combine(const RtLocalWork *w, const RtCollStep *step)
     int i = step->operand;
     size_t at = range_at(w, step);
     if (w->instance->operands[i].kernel < 0) {
-        spread(w, step, rt_ptr_add(operand(w, i, 0), at));
+        spread(w, step,
+               rt_ptr_add(operand(w, i, w->instance->config.root), at));
         return;
     }
     RtDevicePtr to = rt_ptr_add(result(w, i, first_of(w, step)), at);

@@ -50,8 +50,8 @@ typedef struct PeersWork {
 Status rt_peers_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config,
                                int num, const RtReduceOperand *operands,
                                RtCollInstance **out) MUST_USE;
-Status rt_peers_all_gather_new(RtColl *c, RtCollAlgorithm algorithm,
-                               int64_t most, RtCollInstance **out) MUST_USE;
+Status rt_peers_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
+                               RtCollInstance **out) MUST_USE;
 Status rt_peers_connect(RtColl *c) MUST_USE;
 
 /* Whether kernels of one device reach the memory of another one. */

@@ -31,6 +31,7 @@ typedef struct ShmInstance {
     RtCollInstance base;
     RtReduceKernel **reduce; /* for each operand */
     size_t places_bytes;     /* of a replica: whole cache lines */
+    bool takes_root;         /* whose value all get */
 } ShmInstance;
 
 /* Of an operand and its result, on one replica. */
@@ -122,7 +123,8 @@ combine(const RtLocalWork *w, const RtCollStep *step)
     const ShmWork *own = own_of(w);
     int n = s->comm->coll.num_replicas, i = step->operand;
     for (int k = 0; k < n; k++)
-        own->in[k] = operand(w, i, k);
+        own->in[k] =
+            operand(w, i, instance_of(s)->takes_root ? s->config.root : k);
     for (int k = 0; k < step->num_receivers; k++)
         own->out[k] = result(s, i, step->first_receiver + k);
     ((const ShmInstance *)s)
@@ -404,6 +406,7 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
     assert(config.algorithm != COLL_REPLICATED);
     TRY(rt_reduce_check(config.algorithm, c->num_replicas));
     ShmInstance *s = instance_new(comm, config, num, operands);
+    s->takes_root = how == REDUCE_FIRST;
     s->reduce = NEW_ARRAY(comm->arena, RtReduceKernel *, (size_t)num);
     for (int i = 0; i < num; i++) {
         s->reduce[i] = rt_reduce_kernel(how, operands[i].dtype);
@@ -416,10 +419,9 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 static Status
-shm_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
+shm_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
                    RtCollInstance **out)
 {
-    RtCollConfig config = {.algorithm = algorithm};
     (void)most;
     *out = &instance_new((RtLocalComm *)c, config, 1, NULL)->base;
     return OK;

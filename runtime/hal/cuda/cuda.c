@@ -178,6 +178,7 @@ cuda_close(RtDevice *d)
         rt_cuda_unload(c);
         rt_cuda_free_memories(c);
         rt_cuda_staging_close(c);
+        rt_cuda_times_close(c);
         rt_cuda_marks_close(c);
         for (int i = 0; i < NUM_QUEUES; i++)
             rt_cuda_queue_close(c, &c->queues[i]);
@@ -194,6 +195,41 @@ const RtDeviceCaps rt_cuda_caps = {
     .max_arena_bytes = (size_t)1 << 46,
 };
 
+/* ---- what a GPU can do at most ------------------------------------------- */
+
+/* 0 where the driver does not say. */
+static double
+ask(Cuda *c, CUdevice_attribute attribute)
+{
+    int value = 0;
+    if (rt_cuda_enter(c))
+        CALL_CUDA(c, cuDeviceGetAttribute, &value, attribute, c->number);
+    return value;
+}
+
+/* Lanes of f32 of a processor: 64 of compute capability 8.0, 128 of all since
+ * (CUDA C++ Programming Guide, throughput of arithmetic instructions). */
+static double
+lanes_of(Cuda *c)
+{
+    bool is_first =
+        ask(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == 8.0 &&
+        ask(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) == 0.0;
+    return is_first ? 64.0 : 128.0;
+}
+
+/* By its clocks, in kHz.  Memory transfers twice in one. */
+static void
+cuda_peaks(RtDevice *d, double *operations, double *bytes)
+{
+    Cuda *c = rt_cuda_of(d);
+    double clock = 1e3 * ask(c, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    double memory = 1e3 * ask(c, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+    double bits = ask(c, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+    *operations = 2.0 * lanes_of(c) * c->num_processors * clock;
+    *bytes = 2.0 * memory * bits / 8.0;
+}
+
 static const RtDeviceOps cuda_ops = {
     .kind = "cuda",
     .close = cuda_close,
@@ -203,6 +239,7 @@ static const RtDeviceOps cuda_ops = {
     .alloc = rt_cuda_alloc,
     .alloc_host = rt_cuda_alloc_host,
     .connect = rt_cuda_connect,
+    .peaks = cuda_peaks,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .copy = cuda_copy,
@@ -298,6 +335,15 @@ rt_cuda_level(const char *name, int index, int *out)
     TRY(rt_cuda_driver_open(name, &cu));
     TRY(find_device(cu, name, index, &number));
     return read_level(cu, name, number, out);
+}
+
+Status
+rt_cuda_count(const char *name, int *out)
+{
+    const CudaDriver *cu;
+    TRY(rt_cuda_driver_open(name, &cu));
+    TRY_CUDA(cu, name, cuDeviceGetCount, out);
+    return OK;
 }
 
 Status

@@ -48,6 +48,7 @@ enum {
     CUDA_WORD_BYTES = 64,     /* for a word that a program loads */
     CUDA_SEGMENTS = 256,      /* of the recording of a launch */
     CUDA_NODES = 1 << 15,     /* of their graphs */
+    CUDA_TIMES = 256,         /* parts of a program that are timed at once */
     CUDA_PARAM_BYTES = 0x1100 /* of a kernel, before PTX 8.1 */
 };
 
@@ -168,6 +169,13 @@ typedef struct CudaRecorder {
     size_t num, used; /* what the skipped part has deferred: items, bytes */
 } CudaRecorder;
 
+/* Parts of a program that are timed (times.c). */
+typedef struct CudaTimes {
+    CUevent events[CUDA_TIMES]; /* at the begin of each; made when needed */
+    uint64_t *to[CUDA_TIMES];   /* where its nanoseconds are added */
+    int num;
+} CudaTimes;
+
 /* ---- a device -------------------------------------------------------------
  */
 
@@ -192,6 +200,7 @@ typedef struct Cuda {
     CudaStaging staging;
     CudaPrograms programs;
     CudaRecorder recorder;
+    CudaTimes times;
     CudaTrace *traces;
     const RtDeviceCode *code;
     int num_kernels;
@@ -305,6 +314,16 @@ bool rt_cuda_skips(const Cuda *c);
 int64_t rt_cuda_skip_break(Cuda *c);
 bool rt_cuda_skip_fits(const Cuda *c, size_t bytes);
 void rt_cuda_skip_item(Cuda *c, size_t bytes);
+
+/* ---- times of a program's parts -------------------------------------------
+ */
+
+/* RtProgramOps.begin_time and read_times. */
+void rt_cuda_begin_time(RtDevice *d, uint64_t *nanoseconds);
+void rt_cuda_read_times(RtDevice *d);
+/* The program has ended, and its last part. */
+void rt_cuda_end_times(Cuda *c);
+void rt_cuda_times_close(Cuda *c);
 
 /* ---- programs ------------------------------------------------------------ */
 

@@ -251,6 +251,8 @@ const RtProgramOps rt_cuda_program_ops = {
     .look = rt_cuda_look,
     .record = program_record,
     .wait_event = program_wait_event,
+    .begin_time = rt_cuda_begin_time,
+    .read_times = rt_cuda_read_times,
 };
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -260,6 +262,7 @@ run_program(Cuda *c, RtProgramLaunch *l)
 {
     CudaQueue *q = compute_of(c);
     l->status = rt_cuda_trace_run(c, c->programs.trace);
+    rt_cuda_end_times(c);
     q->has_more = true;
     rt_cuda_mark(c, q);
 }

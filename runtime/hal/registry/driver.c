@@ -5,13 +5,14 @@
 
 #include <assert.h>
 
-static const RtDriver plain_sandbox = {DEVICE_sandbox, &rt_sandbox_plain_caps,
-                                       rt_sandbox_open, NULL, NULL};
+static const RtDriver plain_sandbox = {
+    DEVICE_sandbox, &rt_sandbox_plain_caps, rt_sandbox_open, NULL, NULL, NULL};
 static const RtDriver drivers[] = {
-    {DEVICE_cpu, &rt_cpu_caps, rt_cpu_open, NULL, NULL},
-    {DEVICE_cuda, &rt_cuda_caps, rt_cuda_open, rt_cuda_level, rt_cuda_describe},
-    {DEVICE_null, &rt_null_caps, rt_null_open, NULL, NULL},
-    {DEVICE_sandbox, &rt_sandbox_caps, rt_sandbox_open, NULL, NULL},
+    {DEVICE_cpu, &rt_cpu_caps, rt_cpu_open, NULL, NULL, NULL},
+    {DEVICE_cuda, &rt_cuda_caps, rt_cuda_open, rt_cuda_level, rt_cuda_describe,
+     rt_cuda_count},
+    {DEVICE_null, &rt_null_caps, rt_null_open, NULL, NULL, NULL},
+    {DEVICE_sandbox, &rt_sandbox_caps, rt_sandbox_open, NULL, NULL, NULL},
 };
 
 /* Tests ask for sandbox devices in the place, and under the names, of CPU

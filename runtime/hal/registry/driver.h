@@ -19,6 +19,9 @@ typedef struct RtDriver {
      * messages. */
     Status (*level)(const char *name, int index, int *out);
     Status (*describe)(const char *name, int index, Str *out, bool *there_is);
+    /* How many there are, of which no two processes use one; NULL: it does not
+     * matter. */
+    Status (*count)(const char *name, int *out);
 } RtDriver;
 
 /* The driver of a kind. */

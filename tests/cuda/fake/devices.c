@@ -103,6 +103,13 @@ cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = PROCESSORS;
         return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+        *value = 1000 * 1000; /* kHz */
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+        *value = 1024;
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
         *value = fake_most_shared();
         return CUDA_SUCCESS;

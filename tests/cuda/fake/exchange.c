@@ -118,6 +118,39 @@ has_gone(const Exchange *x)
     return x->missing > 0;
 }
 
+static void
+complete_clocks(const Together *t)
+{
+    for (int i = 0; i < t->num; i++)
+        fake_complete_clock(t->all[i]->op);
+}
+
+static void
+take_pass(Together *t, ExchangePass pass)
+{
+    for (int i = 0; i < t->num; i++) {
+        Exchange *x = t->all[i];
+        if (pass == EXCHANGE_READS && x->has_read)
+            continue;
+        x->has_read = true;
+        x->run(x, pass);
+    }
+}
+
+/* Partners of other processes are given what they wait for, and have come. */
+static bool
+meet_others(Together *t)
+{
+    bool have_come = true;
+    for (int i = 0; i < t->num; i++)
+        if (t->all[i]->meets) {
+            complete_clocks(t);
+            take_pass(t, EXCHANGE_READS);
+            have_come &= t->all[i]->meets(t->all[i]);
+        }
+    return have_come;
+}
+
 bool
 fake_exchange_can_go_on(const Op *op, bool (*can)(const Op *op))
 {
@@ -130,7 +163,7 @@ fake_exchange_can_go_on(const Op *op, bool (*can)(const Op *op))
         if (has_gone(t.all[i]) || !o || !can(o))
             return false;
     }
-    return true;
+    return meet_others(&t);
 }
 
 static void
@@ -153,14 +186,11 @@ fake_exchange_execute(Op *op, void (*remove)(const Op *op))
         return;
     }
     collect_all(&t, own);
+    complete_clocks(&t);
+    take_pass(&t, EXCHANGE_READS);
     for (int i = 0; i < t.num; i++)
-        fake_complete_clock(t.all[i]->op);
-    for (int pass = EXCHANGE_READS; pass <= EXCHANGE_WRITES; pass++)
-        for (int i = 0; i < t.num; i++) {
-            if (pass == EXCHANGE_WRITES)
-                learn_from_partners(t.all[i]);
-            t.all[i]->run(t.all[i], (ExchangePass)pass);
-        }
+        learn_from_partners(t.all[i]);
+    take_pass(&t, EXCHANGE_WRITES);
     for (int i = 0; i < t.num; i++) {
         const Op *done = t.all[i]->op;
         t.all[i]->op = NULL;
@@ -233,6 +263,13 @@ fake_exchange_add(Exchange *x, CUstream stream)
     fake_enqueue(x->call, stream, (Op){.kind = OP_EXCHANGE, .exchange = x});
     fake_current = current;
     x->op = stream->last;
+}
+
+void
+fake_exchange_go_on(Exchange *x)
+{
+    const Op op = *x->op; /* which is gone when it is executed */
+    fake_run_until(op.mark, op.clock);
 }
 
 const uint8_t *

@@ -31,6 +31,10 @@ struct Exchange {
     int num_partners;
     Exchange *partners[EXCHANGE_PARTNERS];
     bool receives[EXCHANGE_PARTNERS]; /* from it: what it did comes before */
+    /* Partners of other processes: gives them what was read, once, and says
+     * whether they have come; NULL: there are none. */
+    bool (*meets)(Exchange *x);
+    bool has_read;
     /* A part of the work; of EXCHANGE_WRITES the exchange is over then. */
     void (*run)(Exchange *x, ExchangePass pass);
     bool was_visited;
@@ -44,6 +48,8 @@ EXCHANGE_API void fake_exchange_unlock(void);
 /* Behind what the stream has, of any context.  false: the driver ignores work.
  */
 EXCHANGE_API void fake_exchange_add(Exchange *x, struct CUstream_st *stream);
+/* Executes x and what comes before it, if that can be. */
+EXCHANGE_API void fake_exchange_go_on(Exchange *x);
 /* The bytes of an operand, read or written by x. */
 EXCHANGE_API const uint8_t *fake_exchange_read(const Exchange *x,
                                                unsigned long long at, size_t n);

@@ -19,6 +19,10 @@
 #include <stdio.h>
 #ifdef HAS_CUDA_H
 #include <cuda.h>
+/* Drivers keep the one without _v2. */
+#undef cuEventElapsedTime
+CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent begin,
+                                    CUevent end);
 #else
 #include "runtime/hal/cuda/api.h"
 #define CUDA_CALL(name, params) CUresult name params;
@@ -103,6 +107,7 @@ typedef struct Op {
     unsigned char *params;
     CUhostFn function;
     struct Exchange *exchange;
+    CUevent event; /* of OP_NOTHING: one that takes the time, or NULL */
     void *data;
     Uses uses;
 } Op;
@@ -129,6 +134,8 @@ struct CUstream_st {
 
 struct CUevent_st {
     CUcontext context;
+    bool takes_time, is_destroyed;
+    double seconds; /* when it happened */
     Mark at;
     uint64_t clock[MAX_STREAMS];
     uint64_t capture; /* serial number of the one that recorded it last, or 0 */

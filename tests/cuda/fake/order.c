@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "tests/cuda/fake/calls.h"
 
 bool
@@ -51,6 +52,8 @@ fake_close_slot(CUstream s)
     while (s->first) {
         Op *op = s->first;
         s->first = op->next;
+        if (op->event && op->event->is_destroyed)
+            free(op->event);
         free(op->params);
         free(op);
     }
@@ -111,6 +114,19 @@ copy(const Op *op, CUdeviceptr to, CUdeviceptr at)
     memmove(fake_write(op, to, op->bytes), from, op->bytes);
 }
 
+/* One that was destroyed meanwhile lasts until here. */
+static void
+take_time(CUevent event)
+{
+    struct timespec t;
+    if (!event)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    event->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    if (event->is_destroyed)
+        free(event);
+}
+
 static void
 execute(const Op *op)
 {
@@ -140,8 +156,10 @@ execute(const Op *op)
         op->function(op->data);
         fake_in_callback = false;
         break;
-    case OP_EXCHANGE: /* not by itself */
     case OP_NOTHING:
+        take_time(op->event);
+        break;
+    case OP_EXCHANGE: /* not by itself */
     case NUM_OPS:
         break;
     }

@@ -72,9 +72,10 @@ EXPORT
 cuEventCreate(CUevent *event, unsigned int flags)
 {
     ENTER(CONTEXT);
-    if (flags != CU_EVENT_DISABLE_TIMING)
-        fake_complain("%s of an event that takes the time", __func__);
+    if (flags != CU_EVENT_DISABLE_TIMING && flags != CU_EVENT_DEFAULT)
+        return CUDA_ERROR_INVALID_VALUE;
     CUevent e = fake_alloc(sizeof *e);
+    e->takes_time = flags == CU_EVENT_DEFAULT;
     e->context = fake_current;
     fake_current->device->events++;
     *event = e;
@@ -86,9 +87,14 @@ cuEventRecord(CUevent event, CUstream stream)
 {
     ENTER(CONTEXT);
     fake_check_context(__func__, event->context, "an event");
+    if (stream && stream->capture && event->takes_time)
+        fake_complain("%s of an event that takes the time, in a capture",
+                      __func__);
     if (stream && stream->capture)
         return fake_capture_record(event, stream);
-    fake_enqueue(__func__, stream, (Op){.kind = OP_NOTHING});
+    fake_enqueue(
+        __func__, stream,
+        (Op){.kind = OP_NOTHING, .event = event->takes_time ? event : NULL});
     event->capture = 0;
     event->at = (Mark){stream->slot, stream->clock[stream->slot]};
     memcpy(event->clock, stream->clock, sizeof event->clock);
@@ -115,11 +121,29 @@ cuEventQuery(CUevent event)
 }
 
 EXPORT
+cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
+{
+    ENTER(CONTEXT);
+    fake_check_context(__func__, begin->context, "an event");
+    fake_check_context(__func__, end->context, "an event");
+    if (!begin->takes_time || !end->takes_time || !begin->at.number ||
+        !end->at.number)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!fake_has_happened(begin->at) || !fake_has_happened(end->at))
+        return CUDA_ERROR_NOT_READY;
+    *milliseconds = (float)(1e3 * (end->seconds - begin->seconds));
+    return CUDA_SUCCESS;
+}
+
+EXPORT
 cuEventDestroy_v2(CUevent event)
 {
     ENTER(GIVES_BACK);
     fake_check_context(__func__, event->context, "an event");
     event->context->device->events--;
-    free(event);
+    if (event->takes_time && !fake_has_happened(event->at))
+        event->is_destroyed = true;
+    else
+        free(event);
     return failed;
 }

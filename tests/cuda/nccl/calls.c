@@ -6,11 +6,13 @@
  * be ncclInProgress for a while, and whoever goes on meanwhile is told.
  */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "tests/cuda/nccl/fake_nccl.h"
 
 /* TFD_FAKE_NCCL, by commas */
@@ -19,12 +21,14 @@ typedef struct Options {
     int version;
     char fail[40]; /* this function, call fail_number of it */
     int fail_number;
+    int killed_rank, killed_group; /* whose process ends in it, of its own */
     int lost, hang; /* this group of all is never executed, and the
                        communicator says so, or not; 0: none */
 } Options;
 
 static Options options;
-static Clique *cliques;
+Clique *nccl_cliques;
+bool nccl_is_ending;
 static int groups; /* that were enqueued */
 
 static const char last_error[] = "a cable was pulled";
@@ -49,7 +53,7 @@ nccl_complain(const char *format, ...)
 static struct Block {
     struct Block *next;
     _Alignas(max_align_t) char bytes[];
-} * blocks;
+} *blocks;
 
 void *
 nccl_alloc(size_t n)
@@ -62,9 +66,19 @@ nccl_alloc(size_t n)
     return b->bytes;
 }
 
+static void
+leave(int *unused)
+{
+    (void)unused;
+    fake_exchange_unlock();
+}
+
 __attribute__((destructor)) static void
 free_blocks(void)
 {
+    int held __attribute__((cleanup(leave), unused)) = 0;
+    fake_exchange_lock();
+    nccl_is_ending = true;
     while (blocks) {
         struct Block *b = blocks;
         blocks = b->next;
@@ -84,21 +98,17 @@ read_options(void)
             sscanf(word, "fail:%39[^:]:%d", options.fail,
                    &options.fail_number) != 2 &&
             sscanf(word, "lost:%d", &options.lost) != 1 &&
+            sscanf(word, "killed:%d:%d", &options.killed_rank,
+                   &options.killed_group) != 2 &&
             sscanf(word, "hang:%d", &options.hang) != 1)
             nccl_complain("TFD_FAKE_NCCL has \"%s\", which is none of "
-                          "version:N, fail:CALL:N, lost:N and hang:N",
+                          "version:N, fail:CALL:N, lost:N, hang:N and "
+                          "killed:RANK:N",
                           word);
 }
 
 /* ---- entering and leaving --------------------------------------------------
  */
-
-static void
-leave(int *unused)
-{
-    (void)unused;
-    fake_exchange_unlock();
-}
 
 /* Whether this call of the function is the one that fails. */
 static bool
@@ -152,28 +162,33 @@ ncclGetVersion(int *version)
     return ncclSuccess;
 }
 
+/* The path of the logs that its processes may come to have. */
 ncclResult_t
 ncclGetUniqueId(ncclUniqueId *id)
 {
     static int given;
+    const char *folder = getenv("TMPDIR");
     ENTER;
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "clique %d", ++given);
+    if (!folder || strlen(folder) > sizeof id->internal / 2)
+        folder = "/tmp";
+    snprintf(id->internal, sizeof id->internal, "%s/tfd-nccl-%d-%d", folder,
+             (int)getpid(), ++given);
     return ncclSuccess;
 }
 
 static Clique *
 find_clique(const ncclUniqueId *id, int num_ranks)
 {
-    Clique *c = cliques;
+    Clique *c = nccl_cliques;
     while (c && memcmp(&c->id, id, sizeof *id) != 0)
         c = c->next;
     if (!c) {
         c = nccl_alloc(sizeof *c);
         c->id = *id;
         c->num_ranks = num_ranks;
-        c->next = cliques;
-        cliques = c;
+        c->next = nccl_cliques;
+        nccl_cliques = c;
     }
     return c;
 }
@@ -194,6 +209,7 @@ join(Clique *c, ncclComm_t comm, int num_ranks)
                           comm->init_site);
     }
     c->comms[comm->rank] = comm;
+    c->num_local++;
     c->num_joined++;
 }
 
@@ -229,6 +245,9 @@ ncclResult_t
 ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     ENTER;
+    nccl_find_remotes(comm->clique);
+    if (nccl_has_lost_remote(comm->clique))
+        comm->state = ncclRemoteError;
     *error = comm->state      ? comm->state
              : is_ready(comm) ? ncclSuccess
                               : ncclInProgress;
@@ -262,9 +281,10 @@ static void
 give_back(ncclComm_t comm)
 {
     Clique *c = comm->clique;
-    if (++c->num_left < c->num_ranks)
+    nccl_leave_remotes(comm);
+    if (++c->num_left < c->num_local)
         return; /* others may still read what it sent */
-    Clique **at = &cliques;
+    Clique **at = &nccl_cliques;
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
@@ -297,14 +317,15 @@ ncclGetErrorString(ncclResult_t result)
 {
     return result == ncclSystemError   ? "unhandled system error"
            : result == ncclRemoteError ? "remote process exited"
-                                       : "another error";
+           : result == ncclInvalidUsage
+               ? "invalid usage (run with NCCL_DEBUG=WARN for details)"
+               : "another error";
 }
 
 const char *
 ncclGetLastError(ncclComm_t comm)
 {
-    (void)comm;
-    return last_error;
+    return comm && comm->error[0] ? comm->error : last_error;
 }
 
 /* ---- groups ----------------------------------------------------------------
@@ -338,6 +359,9 @@ end_group(void)
         group = w->next_pending;
         w->next_pending = NULL;
         comm->asked = (int)fake_exchange_random(3);
+        if (comm->rank == options.killed_rank &&
+            comm->groups + 1 == (uint64_t)options.killed_group)
+            raise(SIGKILL);
         nccl_enqueue(w, is_lost(comm));
         if (comm->asked)
             result = ncclInProgress;

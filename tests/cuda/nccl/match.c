@@ -14,8 +14,8 @@
  */
 
 /* After a failure by request ranks may have left out what they had to do. */
-static void
-must(bool is_so, const Request *a, const Request *b, const char *what)
+void
+nccl_must(bool is_so, const Request *a, const Request *b, const char *what)
 {
     if (!is_so && !fake_exchange_has_failed())
         nccl_complain("%s: %s, but %s", what, a->site, b->site);
@@ -45,20 +45,26 @@ check_groups(const Request *a, const Request *b)
     for (int i = 0; i < x->num_partners; i++) {
         const Work *w = (const Work *)x->partners[i];
         if (w->comm == b->comm)
-            must(w == b->work, a, b, "the groups differ");
+            nccl_must(w == b->work, a, b, "the groups differ");
     }
 }
 
 /* ---- sends and receives ----------------------------------------------------
  */
 
+void
+nccl_check_pair(const Request *send, const Request *recv)
+{
+    nccl_must(send->count == recv->count, send, recv, "the counts differ");
+    nccl_must(send->type == recv->type, send, recv, "the types differ");
+    nccl_must(send->number == recv->number, send, recv,
+              "the ranks call collectives in another order");
+}
+
 static void
 pair(Request *send, Request *recv)
 {
-    must(send->count == recv->count, send, recv, "the counts differ");
-    must(send->type == recv->type, send, recv, "the types differ");
-    must(send->number == recv->number, send, recv,
-         "the ranks call collectives in another order");
+    nccl_check_pair(send, recv);
     check_groups(send, recv);
     check_groups(recv, send);
     send->partner = recv;
@@ -75,14 +81,16 @@ check_not_passed(const Request *r, const Clique *c)
 {
     for (const Round *round = c->rounds; round; round = round->next)
         if (round->number == r->number && round->requests[r->peer])
-            must(false, r, round->requests[r->peer],
-                 "the ranks call collectives in another order");
+            nccl_must(false, r, round->requests[r->peer],
+                      "the ranks call collectives in another order");
 }
 
 static void
 match_message(Request *r)
 {
     ncclComm_t peer = r->comm->clique->comms[r->peer];
+    if (!peer)
+        return; /* it is met when the operation could be executed */
     Request **wanted = r->kind == SEND ? &peer->recvs[r->comm->rank]
                                        : &peer->sends[r->comm->rank];
     Request **own =
@@ -103,8 +111,8 @@ match_message(Request *r)
 /* ---- collectives ----------------------------------------------------------
  */
 
-static Round *
-find_round(Clique *c, uint64_t number)
+Round *
+nccl_round_of(Clique *c, uint64_t number)
 {
     Round **at = &c->rounds;
     while (*at && (*at)->number != number)
@@ -116,13 +124,13 @@ find_round(Clique *c, uint64_t number)
     return *at;
 }
 
-static void
-check_alike(const Request *a, const Request *b)
+void
+nccl_check_alike(const Request *a, const Request *b)
 {
-    must(a->kind == b->kind, a, b, "the collectives differ");
-    must(a->count == b->count, a, b, "the counts differ");
-    must(a->type == b->type, a, b, "the types differ");
-    must(a->op == b->op, a, b, "the operations differ");
+    nccl_must(a->kind == b->kind, a, b, "the collectives differ");
+    nccl_must(a->count == b->count, a, b, "the counts differ");
+    nccl_must(a->type == b->type, a, b, "the types differ");
+    nccl_must(a->op == b->op, a, b, "the operations differ");
 }
 
 /* The peers that wait for a message of before. */
@@ -131,12 +139,14 @@ check_no_messages(const Request *r)
 {
     const Clique *c = r->comm->clique;
     for (int k = 0; k < c->num_ranks; k++) {
+        if (!c->comms[k])
+            continue;
         const Request *waits[] = {c->comms[k]->sends[r->comm->rank],
                                   c->comms[k]->recvs[r->comm->rank]};
         for (int i = 0; i < 2; i++)
             if (waits[i] && waits[i]->number <= r->number)
-                must(false, waits[i], r,
-                     "the ranks call collectives in another order");
+                nccl_must(false, waits[i], r,
+                          "the ranks call collectives in another order");
     }
 }
 
@@ -144,14 +154,14 @@ static void
 match_collective(Request *r)
 {
     Clique *c = r->comm->clique;
-    Round *round = find_round(c, r->number);
+    Round *round = nccl_round_of(c, r->number);
     check_no_messages(r);
-    r->work->exchange.missing += c->num_ranks - 1;
+    r->work->exchange.missing += c->num_local - 1;
     for (int k = 0; k < c->num_ranks; k++) {
         Request *other = round->requests[k];
-        if (!other || k == r->comm->rank)
+        if (!other || !c->comms[k] || k == r->comm->rank)
             continue;
-        check_alike(other, r);
+        nccl_check_alike(other, r);
         check_groups(other, r);
         check_groups(r, other);
         add_partner(r->work, other->work, true);
@@ -165,13 +175,21 @@ match_collective(Request *r)
 /* ---- execution ------------------------------------------------------------
  */
 
+/* What may wait for another process, which may never come, is kept until this
+ * one ends. */
+static bool
+is_kept(const Request *r)
+{
+    return !r->comm || r->comm->clique->is_shared;
+}
+
 static void
 read_operand(Request *r)
 {
     size_t n = r->count * nccl_bytes_of(r->type);
     if (r->kind == RECV)
         return;
-    r->bytes = malloc(n ? n : 1);
+    r->bytes = is_kept(r) ? nccl_alloc(n) : malloc(n ? n : 1);
     if (!r->bytes)
         nccl_complain("no memory for %zu bytes", n);
     memcpy(r->bytes, fake_exchange_read(&r->work->exchange, r->from, n), n);
@@ -180,15 +198,16 @@ read_operand(Request *r)
 static void
 forget_bytes(Request *r)
 {
-    free(r->bytes);
+    if (!is_kept(r))
+        free(r->bytes);
     r->bytes = NULL;
 }
 
-/* The last rank needs the operands of a collective no longer. */
+/* The last rank here needs the operands of a collective no longer. */
 static void
 end_round(Round *round, const Clique *c)
 {
-    if (++round->num_done == c->num_ranks)
+    if (++round->num_done == c->num_local)
         for (int k = 0; k < c->num_ranks; k++)
             forget_bytes(round->requests[k]);
 }
@@ -196,7 +215,7 @@ end_round(Round *round, const Clique *c)
 static Round *
 round_of(const Request *r)
 {
-    return find_round(r->comm->clique, r->number);
+    return nccl_round_of(r->comm->clique, r->number);
 }
 
 /* In an order of the ranks, and of their pairs, that nobody can know. */
@@ -230,6 +249,8 @@ write_result(Request *r)
     const Clique *c = r->comm->clique;
     switch (r->kind) {
     case SEND:
+        if (!c->comms[r->peer])
+            forget_bytes(r); /* they are in the log */
         break;
     case RECV:
         memcpy(fake_exchange_write(x, r->to, n), r->partner->bytes, n);
@@ -276,6 +297,9 @@ nccl_enqueue(Work *w, bool is_lost)
     w->exchange.run = run;
     fake_exchange_add(&w->exchange, w->first->stream);
     w->exchange.missing = is_lost;
+    if (w->comm->clique->num_local < w->comm->clique->num_ranks)
+        w->exchange.meets = nccl_meets_remotes;
+    w->number = w->comm->groups++;
     w->next_pending = w->comm->pending;
     w->comm->pending = w;
     for (Request *r = w->first; r; r = r->next) {

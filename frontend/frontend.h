@@ -20,7 +20,9 @@ typedef struct FeOptions {
     const char *devices;  /* --devices, or NULL: the file's, else cpu:0 */
     int num_workers;      /* --workers, or 0: the file's, else one */
     const char *cross;    /* --cross-device-ops, or NULL: the file's or auto */
-    bool widen;           /* f32 becomes f64 everywhere */
+    const char *parameters; /* --parameter-device, or NULL: the file's, else the
+                               first device */
+    bool widen;             /* f32 becomes f64 everywhere */
 } FeOptions;
 
 /*

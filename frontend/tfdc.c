@@ -29,6 +29,7 @@ enum {
     OPT_STRATEGY,
     OPT_DEVICES,
     OPT_WORKERS,
+    OPT_PARAMETERS,
     OPT_CROSS,
     OPT_COLLECTIVES,
     OPT_DEFINE,
@@ -74,12 +75,18 @@ static const OptionRow rows[NUM_OPTS] = {
                              "each with an input pipeline of its own and the "
                              "devices of --devices (default: the file's, else "
                              "1)"},
+    [OPT_PARAMETERS] = {.name = "parameter-device",
+                        .arg = "DEVICE",
+                        .help = "central_storage: the device that has the "
+                                "variables (default: the file's, else the "
+                                "first)"},
     [OPT_CROSS] = {.name = "cross-device-ops",
-                   .arg = "NAME[:packs=N]",
+                   .arg = "NAME[:KEY=VALUE]",
                    .help = "how replicas are combined: auto (the default: on "
                            "CPU devices two_phase), two_phase, ring, nccl, "
-                           "nccl:allreduce, hierarchical_copy, "
-                           "reduction_to_one"},
+                           "nccl:allreduce, hierarchical_copy (also with "
+                           "packs=N), reduction_to_one (also with "
+                           "reduce_to_device=DEVICE)"},
     [OPT_COLLECTIVES] = {.name = "collectives",
                          .arg = "KEY=VALUE",
                          .repeatable = true,
@@ -128,8 +135,9 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_TARGET] = {.name = "target",
                     .arg = "LIST",
                     .help = "the machines that the plan has code for: native "
-                            "(this one), x86-64-v3, x86-64-v4, and sm_80 or "
-                            "sm_90 for GPUs (default: native; for cuda devices "
+                            "(this one), x86-64-v3, x86-64-v4, "
+                            "x86-64-v4+amx, and sm_80 or sm_90 for GPUs "
+                            "(default: native; for cuda devices "
                             "native,sm_80)"},
     [OPT_CHECK_NAN] = {.name = "check-nan",
                        .help = "each operation in a kernel of its own, so that "
@@ -339,6 +347,7 @@ compile_source(Tfdc *t)
         .devices = options_value(t->options, OPT_DEVICES, NULL),
         .num_workers = (int)t->num_workers,
         .cross = options_value(t->options, OPT_CROSS, NULL),
+        .parameters = options_value(t->options, OPT_PARAMETERS, NULL),
         .widen = options_given(t->options, OPT_WIDEN),
     };
     return fe_compile(t->arena, t->names, t->diag, &fe);

@@ -67,6 +67,19 @@ fe_builtin_name(const FeBuiltin *b)
     return b->name;
 }
 
+const char *
+fe_builtin_needs(Arena *a, const FeBuiltin *b)
+{
+    const char *rest = b->params + strcspn(b->params, ","), *end = rest;
+    while (*end == ',') {
+        size_t len = 1 + strcspn(end + 1, ",");
+        if (memchr(end, '=', len))
+            break;
+        end += len;
+    }
+    return arena_strndup(a, rest, (size_t)(end - rest));
+}
+
 const char *const *
 fe_builtin_names(int *n)
 {

@@ -142,8 +142,13 @@ open_note(Lower *cx, Dim elements, const Shape *s)
             ir_dim_div(elements, rest, &size))
             return fe_format(cx, "-1 is what is left: (%s)", str_text(&text));
     }
-    return "rows that belong together are grouped in the dataset, as by "
-           ".batch(2, drop_remainder = true).batch(4)";
+    bool is_grid = s->rank > 1;
+    return fe_format(
+        cx,
+        "rows that belong together are grouped in the dataset, not here: "
+        ".batch(%lld, drop_remainder = true).batch(%lld) in place of its "
+        ".batch(...)",
+        (long long)s->dims[is_grid].c, is_grid ? (long long)s->dims[0].c : 1);
 }
 
 /* Whether x has as many elements as the shape; a replica's share of a batch
@@ -717,7 +722,7 @@ fe_builtin_one_hot(Lower *cx, const FeArgs *in)
         x = fe_tensor(fe_cast(cx, fe_arg(in, 0), DT_i32, in->loc));
     if (!x)
         return &fe_poison;
-    if (!fe_check_range(cx, x, s.dims[0], NULL, fe_arg_loc(in, 0)))
+    if (!fe_check_labels(cx, x, s.dims[0], fe_arg_loc(in, 0)))
         return &fe_poison;
     FeValue *index = expand(cx, x, x->type.rank, in->loc);
     FeValue *places = iota(cx, x->type.dtype, &s, 0, in->loc);
@@ -800,8 +805,9 @@ fe_builtin_take(Lower *cx, const FeArgs *in)
     if (x->type.rank == 0)
         return fe_error(cx, fe_arg_loc(in, 0), "a scalar has nothing to take");
     if (!dtype_is_int(index->type.dtype))
-        return fe_error(cx, fe_arg_loc(in, 1), "an index is an integer, not %s",
-                        dtype_info[index->type.dtype].name);
+        return fe_index_dtype_error(cx, index->type.dtype,
+                                    fe_arg_text(cx, in, 1), fe_arg_loc(in, 1)),
+               &fe_poison;
     if (fe_arg(in, 2) && !fe_require_axis(cx, fe_arg(in, 2), x->type.rank,
                                           fe_arg_loc(in, 2), &axis))
         return &fe_poison;

@@ -12,8 +12,10 @@
 #include "frontend/context/messages.h"
 #include "frontend/context/steps.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
 
 #include <string.h>
+#include "ir/base/message.h"
 #include "ir/base/number/format.h"
 
 /* ---- strings being made ------------------------------------------------- */
@@ -294,9 +296,25 @@ fe_builtin_print(Lower *cx, const FeArgs *in)
     return fe_emit(cx, fe_text_op(cx, OP_print, 0, NULL, &text->text, in->loc));
 }
 
+/* In a declaration: what is asserted of constants holds or is an error. */
+static FeValue *
+assert_now(Lower *cx, const FeArgs *in, bool holds)
+{
+    const char *message;
+    FeValue *text = arg_as_text(cx, in, 1);
+    if (fe_is_poison(text) || holds)
+        return fe_is_poison(text) ? text : &fe_none;
+    if (!fe_require_text(cx, text, "the message", fe_arg_loc(in, 1), &message))
+        return &fe_poison;
+    return fe_error(cx, in->loc, "%s", message_part(message));
+}
+
 FeValue *
 fe_builtin_assert(Lower *cx, const FeArgs *in)
 {
+    bool holds;
+    if (!cx->block && fe_value_is_bool(fe_arg(in, 0), &holds))
+        return assert_now(cx, in, holds);
     IrValue *condition = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
     FeValue *text = arg_as_text(cx, in, 1);
     if (!condition || fe_is_poison(text))

@@ -28,6 +28,7 @@ static const struct {
     {"reduce_max", "max"}, {"maximum", "max"},
     {"reduce_min", "min"}, {"minimum", "min"},
     {"arange", "iota"}, {"full", "fill"}, {"power", "**"}, {"pow", "**"},
+    {"relu6", "clip"}, {"clamp", "clip"}, {"hardtanh", "clip"},
     {"cat", "concat"}, {"concatenate", "concat"}, {"dot", "matmul"},
     {"gradient", "grad"}, {"gradients", "grad"},
 

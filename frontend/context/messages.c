@@ -66,12 +66,14 @@ fe_check_rank(Lower *cx, int rank, Loc loc)
 }
 
 void
-fe_warning(Lower *cx, Loc loc, const char *format, ...)
+fe_warning(Lower *cx, Loc loc, Loc place, const char *note, const char *format,
+           ...)
 {
     va_list args;
     va_start(args, format);
     diag_warning(cx->diag, loc, "%s", message_vprintf(cx->arena, format, args));
     va_end(args);
+    diag_note(cx->diag, place, "%s", note);
     ir_note_calls(cx->diag, cx->module->calls, NO_LOC);
 }
 

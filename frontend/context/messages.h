@@ -21,8 +21,9 @@ FeValue *fe_stop(Lower *cx, Loc loc, LimitId id);
 bool fe_may_suggest(const Lower *cx);
 /* Whether a value may have that rank; an error if not. */
 bool fe_check_rank(Lower *cx, int rank, Loc loc);
-void fe_warning(Lower *cx, Loc loc, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* A warning with a note (the repair) at its place, and the chain of calls. */
+void fe_warning(Lower *cx, Loc loc, Loc place, const char *note,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* A formatted string in cx->arena, for notes. */
 const char *fe_format(Lower *cx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -30,6 +30,8 @@ struct FeDistDataset {
     int64_t max_rows; /* per_pipeline: of a batch; 0: elements have one shape */
     ShardPolicy shard; /* not per_pipeline */
     bool per_worker;   /* for closures alone: each worker has one of its own */
+    int64_t buffer;    /* as IrIter */
+    bool on_host;
 };
 
 /* The leading dimension of a batch. */
@@ -52,6 +54,9 @@ struct FeData {
 };
 
 FeData *fe_data(Lower *cx);
+/* The arguments of InputOptions, from argument number i on: fetch_to_device,
+ * per_replica_buffer_size, place_dataset_on_device; false with a message. */
+bool fe_input_options(Lower *cx, const FeArgs *in, int i, FeDistDataset *out);
 /* A component of a dataset's elements, of type t; POISON with a message when it
  * is too large. */
 FeValue *fe_data_type(Lower *cx, IrType t, Loc loc);

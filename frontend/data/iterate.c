@@ -114,6 +114,7 @@ fe_builtin_distribute(Lower *cx, const FeArgs *in)
     VEC_PUSH(cx->arena, dist->datasets, ds->dataset);
     if (!read_shard(cx, in, &dist->shard) ||
         !check_shard(cx, dist, fe_arg_loc(in, 1)) ||
+        !fe_input_options(cx, in, 2, dist) ||
         !check_batched(cx, ds->dataset, in->loc))
         return &fe_poison;
     return fe_value_dist_dataset(cx, dist);
@@ -202,6 +203,8 @@ add_iter(Lower *cx, const FeDistDataset *dist, Loc loc)
     it->whole = dist->per_pipeline;
     it->shard = dist->shard;
     it->per_worker = dist->per_worker;
+    it->buffer = dist->buffer;
+    it->on_host = dist->on_host;
     it->loc = loc;
     FeIterInfo info = {it, replica_part(cx, dist, it), dist->per_worker};
     VEC_PUSH(m->arena, m->iters, it);

@@ -213,11 +213,13 @@ fe_builtin_distribute_from(Lower *cx, const FeArgs *in)
     int n = read_pipelines(cx, in);
     FeDistDataset *dist = NEW(cx->arena, FeDistDataset);
     dist->per_pipeline = true;
+    if (!n || !fe_input_options(cx, in, 2, dist))
+        return &fe_poison;
     for (int i = 0; i < n; i++)
         if (!add_pipeline(cx, dist, make_dataset(cx, in, i, n),
                           fe_arg_loc(in, 0)))
             return &fe_poison;
-    return n ? fe_value_dist_dataset(cx, dist) : &fe_poison;
+    return fe_value_dist_dataset(cx, dist);
 }
 
 /* ---- per_worker --------------------------------------------------------- */
@@ -237,6 +239,7 @@ fe_builtin_per_worker(Lower *cx, const FeArgs *in)
 {
     FeValue *v = worker_dataset(cx, in);
     FeDistDataset *dist = NEW(cx->arena, FeDistDataset);
+    dist->buffer = 1;
     if (fe_is_poison(v) || !fe_check_coordinator(cx, "per_worker", in->loc))
         return &fe_poison;
     if (v->kind == FE_DIST) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "frontend/context/messages.h"
 #include "frontend/emit/require_const.h"
+#include "ir/device/device.h"
 #include "ir/type_bounds.h"
 
 #define EXAMPLE                                                                \
@@ -65,7 +66,7 @@ read_implementation(Lower *cx, FeValue *v, Loc loc, FeCommunication *out)
     const char *wrong = fe_cross_device_parse(cx->arena, text, &out->cross);
     if (wrong)
         fe_error(cx, loc, "%s", wrong);
-    return !wrong && fe_communication_fits(cx, out->cross.algorithm, loc);
+    return !wrong && fe_communication_fits(cx, &out->cross, loc);
 }
 
 static const char *const names[] = {"bytes_per_pack", "timeout_seconds",
@@ -121,6 +122,8 @@ fe_communication_set(IrOp *op, const FeCommunication *options)
     bool packs = ir_attr_index(op->kind, A_packs) >= 0;
     if (algorithm != ALGORITHM_auto)
         ir_set_enum(op, A_implementation, algorithm);
+    if (options->cross.root)
+        ir_set_int(op, A_root, options->cross.root);
     if (packs && ir_algorithm_has_packs(algorithm))
         ir_set_int(op, A_packs, options->cross.packs);
     if (packs && options->has_bytes)
@@ -129,12 +132,38 @@ fe_communication_set(IrOp *op, const FeCommunication *options)
         ir_set_int(op, A_timeout_ms, options->timeout_ms);
 }
 
+bool
+fe_find_device(Lower *cx, IrDevice device, int *replica)
+{
+    IrDevices devices = {0};
+    (void)ir_devices_parse(cx->arena, cx->module->devices, &devices);
+    for (int i = 0; i < devices.len; i++) {
+        *replica = i;
+        if (devices.data[i].kind == device.kind &&
+            devices.data[i].index == device.index)
+            return true;
+    }
+    return false;
+}
+
+void
+fe_refuse_device(Lower *cx, IrDevice device, const char *what, Loc loc)
+{
+    fe_error_note(cx, loc, fe_format(cx, "name one of %s", cx->module->devices),
+                  "%s is %s, which is none of the strategy's devices", what,
+                  ir_device_name(cx->arena, device));
+}
+
 /* Two halves of the devices need an even number of them. */
 bool
-fe_communication_fits(Lower *cx, IrAlgorithm algorithm, Loc loc)
+fe_communication_fits(Lower *cx, FeCrossDevice *cross, Loc loc)
 {
     int num_devices = cx->module->num_replicas;
-    if (algorithm != ALGORITHM_hierarchical_copy || num_devices % 2 == 0)
+    if (cross->has_device && !fe_find_device(cx, cross->device, &cross->root)) {
+        fe_refuse_device(cx, cross->device, "reduce_to_device", loc);
+        return false;
+    }
+    if (cross->algorithm != ALGORITHM_hierarchical_copy || num_devices % 2 == 0)
         return true;
     fe_error(cx, loc,
              "hierarchical_copy needs an even number of devices, and there "

@@ -29,8 +29,13 @@ bool fe_communication_read(Lower *cx, FeValue *v, Loc loc,
 /* Sets the options on a collective, those of them that it may have. */
 void fe_communication_set(IrOp *op, const FeCommunication *options);
 
-/* Whether the strategy has as many replicas as the algorithm asks for; false
- * with a message. */
-bool fe_communication_fits(Lower *cx, IrAlgorithm algorithm, Loc loc);
+/* Whether the strategy has the replicas that the operation asks for, and finds
+ * the one on the device that it names; false with a message. */
+bool fe_communication_fits(Lower *cx, FeCrossDevice *cross, Loc loc);
+
+/* The first replica on a device; false if it has none. */
+bool fe_find_device(Lower *cx, IrDevice device, int *replica);
+/* The message for that; what is the option that names the device. */
+void fe_refuse_device(Lower *cx, IrDevice device, const char *what, Loc loc);
 
 #endif

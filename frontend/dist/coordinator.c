@@ -99,11 +99,27 @@ fe_schedule(Lower *cx, const AstNode *n)
 
 /* ---- waiting ------------------------------------------------------------ */
 
+typedef struct Waited {
+    Lower *cx;
+    VEC(IrValue *) values;
+} Waited;
+
 static FeValue *
-value_of(FeValue *leaf, void *unused)
+note_waited(FeValue *leaf, void *data)
 {
-    (void)unused;
-    return leaf->kind == FE_REMOTE ? leaf->remote : leaf;
+    Waited *w = data;
+    if (leaf->kind == FE_TENSOR)
+        VEC_PUSH(w->cx->arena, w->values, leaf->tensor);
+    return leaf;
+}
+
+static FeValue *
+value_of(FeValue *leaf, void *data)
+{
+    Waited *w = data;
+    if (leaf->kind != FE_REMOTE)
+        return leaf;
+    return fe_value_map(w->cx->arena, leaf->remote, note_waited, w);
 }
 
 FeValue *
@@ -111,7 +127,12 @@ fe_builtin_fetch(Lower *cx, const FeArgs *in)
 {
     if (!fe_check_coordinator(cx, in->name, in->loc))
         return &fe_poison;
-    return fe_value_map(cx->arena, fe_arg(in, 0), value_of, NULL);
+    Waited w = {.cx = cx};
+    FeValue *values = fe_value_map(cx->arena, fe_arg(in, 0), value_of, &w);
+    if (w.values.len)
+        fe_emit(cx,
+                fe_op(cx, OP_join, w.values.len, w.values.data, in->loc));
+    return values;
 }
 
 static FeValue *
@@ -126,6 +147,12 @@ FeValue *
 fe_builtin_join(Lower *cx, const FeArgs *in)
 {
     return emit_wait(cx, OP_join, in);
+}
+
+FeValue *
+fe_builtin_cancel(Lower *cx, const FeArgs *in)
+{
+    return emit_wait(cx, OP_cancel, in);
 }
 
 FeValue *

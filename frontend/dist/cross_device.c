@@ -3,7 +3,6 @@
  */
 #include "frontend/dist/cross_device.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -45,22 +44,117 @@ unknown(Arena *a, const char *name)
         name, str_text(&s));
 }
 
-/* Reads "packs=N", which is behind the name of what has packs. */
+/* ---- what is said of it -------------------------------------------------- */
+
+/* Reads the value of a setting.  NULL on success, else the error as text. */
+typedef const char *ReadSetting(Arena *a, const char *value,
+                                FeCrossDevice *out);
+
 static const char *
-read_packs(Arena *a, const char *whole, const char *text, FeCrossDevice *out)
+read_packs(Arena *a, const char *value, FeCrossDevice *out)
 {
-    char *end = NULL;
-    const char *number = !strncmp(text, "packs=", 6) ? text + 6 : NULL;
-    long n = number ? strtol(number, &end, 10) : -1;
-    if (!number && !ir_algorithm_has_packs(out->algorithm))
-        return unknown(a, whole);
-    if (!number || end == number || *end || n < 0 || n > IR_MAX_PACKS)
-        return message_printf(a, "\"%s\" is no packs=N with N from 0", text);
-    if (!ir_algorithm_has_packs(out->algorithm))
-        return message_printf(a, "%s makes no packs",
-                              ir_words[WORDS_ALGORITHM][out->algorithm]);
+    char *end;
+    long n = strtol(value, &end, 10);
+    if (end == value || *end || n < 0 || n > IR_MAX_PACKS)
+        return message_printf(a, "\"packs=%s\" is no packs=N with N from 0",
+                              value);
     out->packs = (int)n;
     return NULL;
+}
+
+static const char *
+read_device(Arena *a, const char *value, FeCrossDevice *out)
+{
+    IrDevices devices = {0};
+    const char *wrong = ir_devices_parse(a, value, &devices);
+    if (wrong)
+        return wrong;
+    if (devices.len != 1)
+        return message_printf(a,
+                              "reduce_to_device is one device, as cpu:1, not "
+                              "\"%s\"",
+                              value);
+    out->has_device = true;
+    out->device = devices.data[0];
+    return NULL;
+}
+
+/* Sums have one order (D2), so there is one function to add with. */
+static const char *
+read_accumulation(Arena *a, const char *value, FeCrossDevice *out)
+{
+    (void)out;
+    if (strcmp(value, "add_n") == 0)
+        return NULL;
+    return message_printf(
+        a,
+        "accumulation_fn is add_n, which adds in the order "
+        "of all sums over replicas, not \"%s\": write another "
+        "one in a merge, of local_results",
+        value);
+}
+
+static const struct {
+    const char *name;
+    bool of_packs; /* whether it is for what makes packs, else for
+                      reduction_to_one */
+    ReadSetting *read;
+} settings[] = {
+    {"packs", true, read_packs},
+    {"reduce_to_device", false, read_device},
+    {"accumulation_fn", false, read_accumulation},
+};
+enum { NUM_SETTINGS = sizeof settings / sizeof *settings };
+
+static bool
+has_setting(IrAlgorithm algorithm, int i)
+{
+    return settings[i].of_packs ? ir_algorithm_has_packs(algorithm)
+                                : algorithm == ALGORITHM_reduction_to_one;
+}
+
+/* Without any it was meant as a name. */
+static const char *
+no_setting(Arena *a, IrAlgorithm algorithm, const char *text)
+{
+    Str s = str_new(a);
+    for (int i = 0; i < NUM_SETTINGS; i++)
+        if (has_setting(algorithm, i))
+            str_addf(&s, "%s%s=", s.len ? " or " : "", settings[i].name);
+    const char *name = name_of(algorithm);
+    if (!s.len)
+        return unknown(a, arena_printf(a, "%s:%s", name, text));
+    return message_printf(a, "behind \"%s:\" stands %s, not \"%s\"", name,
+                          str_text(&s), text);
+}
+
+static const char *
+read_setting(Arena *a, const char *text, FeCrossDevice *out)
+{
+    for (int i = 0; i < NUM_SETTINGS; i++) {
+        size_t n = strlen(settings[i].name);
+        if (strncmp(text, settings[i].name, n) || text[n] != '=')
+            continue;
+        if (has_setting(out->algorithm, i))
+            return settings[i].read(a, text + n + 1, out);
+        if (settings[i].of_packs)
+            return message_printf(a, "%s makes no packs",
+                                  name_of(out->algorithm));
+    }
+    return no_setting(a, out->algorithm, text);
+}
+
+/* Settings with commas between them. */
+static const char *
+read_settings(Arena *a, const char *text, FeCrossDevice *out)
+{
+    for (;; text++) {
+        size_t n = strcspn(text, ",");
+        const char *wrong = read_setting(a, arena_strndup(a, text, n), out);
+        text += n;
+        if (wrong || !*text)
+            return wrong;
+    }
 }
 
 const char *
@@ -72,6 +166,6 @@ fe_cross_device_parse(Arena *a, const char *text, FeCrossDevice *out)
     int algorithm = find_algorithm(name);
     if (algorithm < 0)
         return unknown(a, name);
-    *out = (FeCrossDevice){(IrAlgorithm)algorithm, 1};
-    return text[n] ? read_packs(a, text, text + n + 1, out) : NULL;
+    *out = (FeCrossDevice){.algorithm = (IrAlgorithm)algorithm, .packs = 1};
+    return text[n] ? read_settings(a, text + n + 1, out) : NULL;
 }

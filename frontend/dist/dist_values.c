@@ -70,8 +70,8 @@ refuse_same_sum(const Combine *c)
     if (is_of_library(c))
         return fe_error_note(
             c->cx, c->loc,
-            "gradients that are the sum already are given with "
-            "aggregated = true",
+            "gradients that are the same on each, as of a loss without a "
+            "batch or one that is summed, are given with aggregated = true",
             "this sums over the replicas what is the same on each, and would "
             "count it once for each");
     if (fe_arg(c->in, 1)->kind == FE_NEST)
@@ -83,7 +83,8 @@ refuse_same_sum(const Combine *c)
             c->text, c->in->name);
     return fe_error_note(
         c->cx, c->loc,
-        fe_format(c->cx, "write %s if you mean that", times_replicas(c)),
+        fe_format(c->cx, "write %s alone, or %s to count it once for each",
+                  c->text, times_replicas(c)),
         "%s is the same on every replica, and %s would count it once for each",
         c->text, c->in->name);
 }
@@ -718,7 +719,7 @@ find_devices(Lower *cx, const FeArgs *in, IrDevices *out)
     }
     bool ok = !ir_devices_parse(cx->arena, cx->module->devices, out);
     if (ok && info->central)
-        out->len = 1;
+        *out = (IrDevices){.data = out->data + cx->module->home, .len = 1};
     return ok;
 }
 

@@ -21,10 +21,12 @@
 typedef struct Choice {
     const char *name, *devices; /* or NULL */
     const char *cross;          /* cross_device_ops, or NULL */
+    const char *parameters;     /* parameter_device, or NULL */
     FeValue *options;           /* communication_options, or NULL */
     bool has_workers;
     int64_t workers;
     Loc name_loc, devices_loc, cross_loc, options_loc, workers_loc;
+    Loc parameters_loc;
 } Choice;
 
 /* ---- the declaration of the file ---------------------------------------- */
@@ -33,8 +35,9 @@ static void
 read_declaration(Lower *cx, const AstNode *n, Choice *out)
 {
     static const char *const names[] = {"devices", "cross_device_ops",
-                                        "workers", "communication_options"};
-    FeArg *args[4];
+                                        "workers", "communication_options",
+                                        "parameter_device"};
+    FeArg *args[5];
     FeCall call = {.name = n->strategy.name, .loc = n->loc};
     call.num_args = n->strategy.args.len;
     call.args = NEW_ARRAY(cx->arena, FeArg, (size_t)call.num_args);
@@ -50,7 +53,7 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
     }
     out->name = n->strategy.name;
     out->name_loc = out->devices_loc = out->workers_loc = n->loc;
-    if (!fe_match_args(cx, &call, 4, names, args))
+    if (!fe_match_args(cx, &call, 5, names, args))
         return;
     if (args[0]) {
         out->devices_loc = args[0]->loc;
@@ -65,6 +68,11 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
     if (args[3]) {
         out->options_loc = args[3]->loc;
         out->options = args[3]->value;
+    }
+    if (args[4]) {
+        out->parameters_loc = args[4]->loc;
+        fe_require_text(cx, args[4]->value, "parameter_device", args[4]->loc,
+                        &out->parameters);
     }
     if (!args[2])
         return;
@@ -129,13 +137,26 @@ choose_devices(Lower *cx, const Choice *c, IrDevices *out)
     }
 }
 
-static bool
-names_workers(const char *strategy)
+/* NULL: there is no such strategy. */
+static const IrStrategyInfo *
+find_strategy(const char *name)
 {
     for (int i = 0; i < NUM_STRATEGIES; i++)
-        if (strcmp(ir_strategy_names[i], strategy) == 0)
-            return ir_strategy_info[i].workers;
-    return false;
+        if (strcmp(ir_strategy_names[i], name) == 0)
+            return &ir_strategy_info[i];
+    return NULL;
+}
+
+/* The command line's, for which some of what the file says is not meant. */
+static void
+choose_name(Choice *c, const char *name)
+{
+    const IrStrategyInfo *info = find_strategy(name);
+    c->name = name;
+    c->name_loc = NO_LOC;
+    c->has_workers &= info && info->workers;
+    if (!info || !info->central)
+        c->parameters = NULL;
 }
 
 /* One that there is not is taken for mirrored, so that what follows is checked
@@ -143,9 +164,9 @@ names_workers(const char *strategy)
 static IrStrategy
 require_strategy(Lower *cx, const Choice *c)
 {
-    for (int i = 0; i < NUM_STRATEGIES; i++)
-        if (strcmp(ir_strategy_names[i], c->name) == 0)
-            return (IrStrategy)i;
+    const IrStrategyInfo *info = find_strategy(c->name);
+    if (info)
+        return (IrStrategy)(info - ir_strategy_info);
     const char *near = nearest_name(c->name, ir_strategy_names, NUM_STRATEGIES);
     const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
     fe_error_note(cx, error_loc(cx, c->name_loc), note,
@@ -215,6 +236,7 @@ use_algorithm(IrModule *m, const FeCrossDevice *cross)
         return;
     m->algorithm = cross->algorithm;
     m->packs = cross->packs;
+    m->root = cross->root;
 }
 
 static void
@@ -228,7 +250,7 @@ choose_cross(Lower *cx, const Choice *c)
     const char *wrong = fe_cross_device_parse(cx->arena, c->cross, &cross);
     if (wrong)
         fe_error(cx, loc, "%s", wrong);
-    else if (fe_communication_fits(cx, cross.algorithm, loc))
+    else if (fe_communication_fits(cx, &cross, loc))
         use_algorithm(cx->module, &cross);
 }
 
@@ -253,14 +275,38 @@ choose_options(Lower *cx, const Choice *c)
     cx->module->timeout_ms = options.timeout_ms;
 }
 
+/* Where central storage has its variables: on the device of a replica. */
+static void
+choose_home(Lower *cx, const Choice *c)
+{
+    IrDevices devices = {0};
+    if (!c->parameters)
+        return;
+    if (!ir_strategy_info[cx->module->strategy].central) {
+        fe_error(cx, error_loc(cx, c->parameters_loc),
+                 "only the strategy central_storage has a parameter_device");
+        return;
+    }
+    const char *wrong = ir_devices_parse(cx->arena, c->parameters, &devices);
+    if (wrong)
+        fe_error(cx, error_loc(cx, c->parameters_loc), "%s", wrong);
+    else if (devices.len != 1)
+        fe_error(cx, error_loc(cx, c->parameters_loc),
+                 "parameter_device is one device, as cpu:0, not \"%s\"",
+                 c->parameters);
+    else if (!fe_find_device(cx, devices.data[0], &cx->module->home))
+        fe_refuse_device(cx, devices.data[0], "parameter_device",
+                         error_loc(cx, c->parameters_loc));
+}
+
 /* ---- properties --------------------------------------------------------- */
 
-/* The names of the first n devices. */
+/* The names of n devices from the first one on. */
 static FeValue *
-device_tuple(Lower *cx, int n, const IrDevices *devices)
+device_tuple(Lower *cx, int first, int n, const IrDevices *devices)
 {
     FeValues names = {0};
-    for (int i = 0; i < n && i < devices->len; i++) {
+    for (int i = first; i < first + n && i < devices->len; i++) {
         const char *name = ir_device_name(cx->arena, devices->data[i]);
         VEC_PUSH(cx->arena, names, fe_value_text(cx->arena, name));
     }
@@ -273,7 +319,7 @@ bind_properties(Lower *cx, const IrDevices *devices)
     const IrModule *m = cx->module;
     FeValue *space = fe_value_new(cx->arena, FE_NAMESPACE);
     FeScope *scope = fe_scope_new(cx, NULL, SCOPE_NAMESPACE);
-    FeValue *names = device_tuple(cx, devices->len, devices);
+    FeValue *names = device_tuple(cx, 0, devices->len, devices);
     const IrStrategyInfo *info = &ir_strategy_info[m->strategy];
     FeValue *yes = fe_value_bool(cx->arena, true);
     FeValue *no = fe_value_bool(cx->arena, false);
@@ -287,7 +333,7 @@ bind_properties(Lower *cx, const IrDevices *devices)
         {"num_workers", fe_value_int(cx->arena, m->num_workers)},
         {"worker_devices", names},
         {"parameter_devices",
-         info->central ? device_tuple(cx, 1, devices) : names},
+         info->central ? device_tuple(cx, m->home, 1, devices) : names},
         {"should_checkpoint", yes},
         {"should_save_summary", yes},
         {"require_static_shapes", no},
@@ -308,11 +354,8 @@ fe_strategy(Lower *cx, const AstNode *decl)
     IrDevices devices = {0};
     if (decl)
         read_declaration(cx, decl, &choice);
-    if (cx->options->strategy) {
-        choice.name = cx->options->strategy;
-        choice.name_loc = NO_LOC;
-        choice.has_workers &= names_workers(choice.name);
-    }
+    if (cx->options->strategy)
+        choose_name(&choice, cx->options->strategy);
     if (cx->options->num_workers) {
         choice.has_workers = true;
         choice.workers = cx->options->num_workers;
@@ -326,6 +369,10 @@ fe_strategy(Lower *cx, const AstNode *decl)
         choice.cross = cx->options->cross;
         choice.cross_loc = NO_LOC;
     }
+    if (cx->options->parameters) {
+        choice.parameters = cx->options->parameters;
+        choice.parameters_loc = NO_LOC;
+    }
     int num_lists = choose_devices(cx, &choice, &devices);
     cx->module->strategy = choose_strategy(cx, &choice, devices.len);
     cx->module->devices = ir_devices_text(cx->arena, &devices);
@@ -333,6 +380,7 @@ fe_strategy(Lower *cx, const AstNode *decl)
         num_lists ? choose_workers(cx, &choice, num_lists, devices.len) : 1;
     cx->module->num_replicas =
         devices.len ? devices.len * cx->module->num_workers : 1;
+    choose_home(cx, &choice);
     choose_cross(cx, &choice);
     choose_options(cx, &choice);
     bind_properties(cx, &devices);

@@ -5,7 +5,7 @@
  * memory stays safe; before the operation an assert stops the program with the
  * index and the line (D9).  The column index of ops.def says which operations
  * have indices, and fe_emit asks fe_check_indices for each; operations that
- * find elements by comparing (one_hot, a mask) call fe_check_range themselves.
+ * find elements by comparing (one_hot, a mask) ask for the check themselves.
  *
  * An index that was checked against a length is not checked again where the
  * first check has been passed: in its block and those within.
@@ -81,6 +81,16 @@ fe_index_error(Lower *cx, int64_t i, int64_t size, const char *var, Loc loc)
     return false;
 }
 
+bool
+fe_index_dtype_error(Lower *cx, DType t, const char *text, Loc loc)
+{
+    bool is_user = loc_is_same(fe_user_loc(cx, loc), loc);
+    fe_error_note(cx, loc,
+                  fe_format(cx, "cast it: i32(%s)", is_user ? text : "..."),
+                  "an index is an integer, not %s", dtype_info[t].name);
+    return false;
+}
+
 /* ---- when the program runs ---------------------------------------------- */
 
 /* Whether the program can stop here. */
@@ -124,37 +134,41 @@ fe_length_of(Lower *cx, Dim size, Loc loc)
                                  : ir_build_dim_size(cx->block, size, loc);
 }
 
-static void
-assert_index(Lower *cx, IrValue *ok, IrValue *index, IrValue *end,
-             const char *var, Loc loc)
+static const char *
+one_index(Lower *cx, const char *var)
 {
-    IrOp *op = fe_op(cx, OP_assert, 3, (IrValue *[]){ok, index, end}, loc);
-    ir_set_text(
-        op, A_format,
-        var ? message_printf(cx->arena,
-                             "index {} of an axis of \"%s\" that has {}", var)
-            : MESSAGE("index {} of an axis that has {}"));
-    fe_emit(cx, op);
+    return var ? message_printf(cx->arena,
+                                "index {} of an axis of \"%s\" that has {}, "
+                                "numbered from 0",
+                                var)
+               : MESSAGE("index {} of an axis that has {}, numbered from 0");
 }
 
-/* The same for several. */
-static void
-assert_indices(Lower *cx, IrValue *ok, IrValue *low, IrValue *high,
-               IrValue *end, const char *var, Loc loc)
+static const char *
+several_indices(Lower *cx, const char *var)
 {
-    IrOp *op = fe_op(cx, OP_assert, 4, (IrValue *[]){ok, low, high, end}, loc);
-    ir_set_text(
-        op, A_format,
-        var ? message_printf(cx->arena,
-                             "there are indices from {} to {}, and the axis "
-                             "of \"%s\" has {}",
-                             var)
-            : MESSAGE("there are indices from {} to {}, and the axis has {}"));
-    fe_emit(cx, op);
+    return var ? message_printf(cx->arena,
+                                "there are indices from {} to {}, and the axis "
+                                "of \"%s\" has {}, numbered from 0",
+                                var)
+               : MESSAGE("there are indices from {} to {}, and the axis has "
+                         "{}, numbered from 0");
 }
 
 static void
-check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
+assert_with(Lower *cx, int n, IrValue *const *operands, const char *format,
+            Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_assert, n, operands, loc);
+    ir_set_text(op, A_format, format);
+    fe_emit(cx, op);
+}
+
+/* The format is of the index, or of the least and the greatest of several, and
+ * of their end. */
+static void
+check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *format,
+                  Loc loc)
 {
     IrBlock *b = cx->block;
     int64_t axes[IR_MAX_RANK];
@@ -173,9 +187,9 @@ check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
     IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
     IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
     if (rank)
-        assert_indices(cx, ok, low, high, end, var, loc);
+        assert_with(cx, 4, (IrValue *[]){ok, low, high, end}, format, loc);
     else
-        assert_index(cx, ok, low, end, var, loc);
+        assert_with(cx, 3, (IrValue *[]){ok, low, end}, format, loc);
 }
 
 const char *
@@ -184,6 +198,16 @@ fe_variable_of(const IrValue *x)
     while (x->def && x->def->kind == OP_cast)
         x = x->def->operands[0];
     return x->def && x->def->kind == OP_read ? ir_text(x->def, A_var) : NULL;
+}
+
+/* Whether an index, which is not known now, is to be checked then. */
+static bool
+is_unchecked(Lower *cx, IrValue *index, Dim size)
+{
+    if (fits_always(index, size) || was_checked(cx, index, size))
+        return false;
+    fe_mark_index_checked(cx, index, size);
+    return true;
 }
 
 bool
@@ -195,10 +219,41 @@ fe_check_range(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
     if (is_known(index, size))
         return !find_wrong(index->def, size.c, &wrong) ||
                fe_index_error(cx, wrong, size.c, var, loc);
-    if (fits_always(index, size) || was_checked(cx, index, size))
+    if (is_unchecked(cx, index, size))
+        check_at_run_time(cx, index, size,
+                          index->type.rank ? several_indices(cx, var)
+                                           : one_index(cx, var),
+                          loc);
+    return true;
+}
+
+bool
+fe_check_labels(Lower *cx, IrValue *labels, Dim size, Loc loc)
+{
+    int64_t wrong;
+    if (!can_assert(cx) || !fe_check_can_emit(cx, loc))
         return true;
-    check_at_run_time(cx, index, size, var, loc);
-    fe_mark_index_checked(cx, index, size);
+    if (is_known(labels, size)) {
+        if (!find_wrong(labels->def, size.c, &wrong))
+            return true;
+        fe_error_note(cx, loc,
+                      "correct the labels, or make the last layer (or one_hot) "
+                      "wider",
+                      "label %lld of %lld classes, numbered from 0",
+                      (long long)wrong, (long long)size.c);
+        return false;
+    }
+    if (is_unchecked(cx, labels, size))
+        check_at_run_time(
+            cx, labels, size,
+            labels->type.rank
+                ? MESSAGE("there are labels from {} to {}, and {} classes, "
+                          "numbered from 0: correct the labels, or make the "
+                          "last layer (or one_hot) wider")
+                : MESSAGE("there is a label {}, and {} classes, numbered from "
+                          "0: correct the label, or make the last layer (or "
+                          "one_hot) wider"),
+            loc);
     return true;
 }
 
@@ -244,5 +299,7 @@ fe_check_static_index(Lower *cx, int64_t i, Dim size, const char *var, Loc loc)
     IrValue *end = fe_length_of(cx, size, loc);
     IrValue *less = ir_const_int(b, DT_i64, needed, loc);
     IrValue *holds = ir_build2(b, OP_gt, end, less, loc);
-    assert_index(cx, holds, ir_const_int(b, DT_i64, i, loc), end, var, loc);
+    IrValue *index = ir_const_int(b, DT_i64, i, loc);
+    assert_with(cx, 3, (IrValue *[]){holds, index, end}, one_index(cx, var),
+                loc);
 }

@@ -21,7 +21,10 @@ typedef struct FeIndex {
     int64_t start, step; /* RANGE; start of a NUMBER */
     int64_t size;        /* RANGE: how many elements */
     IrValue *value;      /* VALUE: an i64 scalar, or a tensor of integers */
-    const char *var; /* whose axis it is, for messages; NULL: no variable's */
+    /* For messages: whose axis it is (NULL: no variable's), what has the index,
+     * as it is written, and which of its axes this is. */
+    const char *var, *of;
+    int axis;
 } FeIndex;
 
 typedef struct FeIndices {
@@ -29,16 +32,19 @@ typedef struct FeIndices {
     int len;
 } FeIndices;
 
-/* Reads the items of an INDEX on a value; axes that are not
+/* Reads the items of n, an INDEX on a value; axes that are not
  * mentioned are whole.  False with a message. */
-bool fe_indices(Lower *cx, const AstList *items, IrValue *of, Loc loc,
-                FeIndices *out);
+bool fe_indices(Lower *cx, const AstNode *n, IrValue *of, FeIndices *out);
 
+/* The error that an index at loc, written as text, is of dtype t; false. */
+bool fe_index_dtype_error(Lower *cx, DType t, const char *text, Loc loc);
 /* Asks that every element of index is in 0 .. size - 1: of a constant now,
  * false with a message; else the program stops where one is not.  var: whose
  * axis it is, or NULL. */
 bool fe_check_range(Lower *cx, IrValue *index, Dim size, const char *var,
                     Loc loc);
+/* The same of labels, which are the numbers of so many classes. */
+bool fe_check_labels(Lower *cx, IrValue *labels, Dim size, Loc loc);
 /* The variable whose value x is, or NULL. */
 const char *fe_variable_of(const IrValue *x);
 /* From here on index is known to be in range and is not checked again. */

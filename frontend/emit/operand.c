@@ -275,8 +275,9 @@ check_running(Lower *cx, Loc loc)
     if (cx->block)
         return true;
     fe_error_note(cx, loc,
-                  "compute it in main or in a function, or declare a variable: "
-                  "var x: f32[2, 3] = ones",
+                  "compute it in main or in a function, or declare a variable "
+                  "with its shape and initial value, as var w: f32[2, 3] = "
+                  "ones",
                   "this is known only when the program runs, and a "
                   "declaration is evaluated before");
     return false;
@@ -562,6 +563,14 @@ cast_note(Lower *cx, DType a, DType b, int i, Loc loc)
     bool first = is_cast_to(a, b);
     DType from = first ? a : b, to = first ? b : a;
     const char *text = fe_side_text(cx, first ? 0 : i, loc);
+    const char *other = fe_side_text(cx, first ? i : 0, loc);
+    if (text && other && dtype_is_float(from))
+        return fe_format(cx,
+                         "%s is %s, and %s %s: cast one of them, %s(%s) or "
+                         "%s(%s)",
+                         other, dtype_info[to].name, text,
+                         dtype_info[from].name, dtype_info[from].name, other,
+                         dtype_info[to].name, text);
     if (text)
         return fe_format(cx, "cast it: %s(%s)", dtype_info[to].name, text);
     return fe_format(cx, "cast the %s: %s(...)", dtype_info[from].name,

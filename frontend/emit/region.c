@@ -53,8 +53,8 @@ fe_check_together(Lower *cx, const char *what, Loc loc)
              "to it",
              what, d->what);
     diag_note(cx->diag, d->loc,
-              "its condition differs among the replicas; one of values "
-              "that all_reduce made is the same on all");
+              "its condition differs among the replicas; one of what "
+              "all_reduce(sum, ...) makes is the same on all");
     return false;
 }
 

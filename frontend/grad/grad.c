@@ -146,21 +146,22 @@ note_regions(Walk *w, const IrOp *op)
     }
 }
 
-/* Whether the loss is a sum over the replicas of which each of them computes
- * the whole gradient: then the gradient of the sum is counted once a replica.
- * Up to there all values are mirrored; the gradient of a per-replica value, and
- * of global_mean, a mean or a merge, is each replica's own part. */
-static bool
-is_summed(Arena *a, const IrValue *loss)
+/* Where the loss is a sum over the replicas of which each of them computes the
+ * whole gradient, the operation that makes it, else NULL: then the gradient of
+ * the sum is counted once a replica.  Up to there all values are mirrored; the
+ * gradient of a per-replica value, and of global_mean, a mean or a merge, is
+ * each replica's own part. */
+static const IrOp *
+sum_of_loss(Arena *a, const IrValue *loss)
 {
-    bool found = false;
     Walk *w = NEW(a, Walk);
     w->arena = a;
     note_value(w, loss);
-    while (w->todo.len && !found) {
+    while (w->todo.len) {
         const IrOp *op = VEC_POP(w->todo);
         bool is_sum = op->kind == OP_all_reduce && ir_enum(op, A_op) == AGG_sum;
-        found = is_sum || op->kind == OP_all_gather;
+        if (is_sum || op->kind == OP_all_gather)
+            return op;
         if (ir_op_info[op->kind].effect == COLLECTIVE ||
             strcmp(ir_op_info[op->kind].grad, "zero") == 0)
             continue;
@@ -169,7 +170,7 @@ is_summed(Arena *a, const IrValue *loss)
         if (op->kind != OP_custom_gradient)
             note_regions(w, op);
     }
-    return found;
+    return NULL;
 }
 
 /* ---- rows --------------------------------------------------------------- */
@@ -412,9 +413,14 @@ loss_operand(Lower *cx, FeValue *loss, Loc loc)
 static void
 warn_of_sum(Lower *cx, const IrValue *loss, Loc loc)
 {
+    const IrOp *sum = NULL;
     if (loss->type.locality < LOCAL_PER_REPLICA && cx->context == FE_REPLICA &&
-        cx->module->num_replicas > 1 && is_summed(cx->arena, loss))
-        fe_warning(cx, loc,
+        cx->module->num_replicas > 1)
+        sum = sum_of_loss(cx->arena, loss);
+    if (sum)
+        fe_warning(cx, loc, sum->loc,
+                   "take the gradient of each replica's own part, which this "
+                   "is made of",
                    "the loss is already summed over the replicas, so that the "
                    "sum of its gradients counts each part %d times",
                    cx->module->num_replicas);

@@ -276,7 +276,7 @@ update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
 {
     FeIndices indices;
     IrValue *x = fe_operand(cx, old, target->index.value->loc);
-    if (!x || !fe_indices(cx, &target->index.items, x, target->loc, &indices))
+    if (!x || !fe_indices(cx, target, x, &indices))
         return &fe_poison;
     IrValue *e = fe_operand_as(cx, value, x->type.dtype, loc);
     IrValue *rows = find_rows(&indices);

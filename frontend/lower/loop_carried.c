@@ -115,8 +115,11 @@ end_number(Ending *e, FeValue *value)
         return false;
     if (!ir_type_same_shape(&x->type, type)) {
         fe_error_note(cx, e->loc,
-                      "a shape does not change in a loop: make it as long as "
-                      "it will be before, and assign to x[i]",
+                      fe_format(cx,
+                                "a shape does not change in a loop: give %s "
+                                "its last shape before it, and assign to "
+                                "%s[i] in it",
+                                e->name, e->name),
                       "\"%s\" is %s before this loop and %s after an iteration",
                       e->name, fe_type_text(cx, type),
                       fe_type_text(cx, &x->type));

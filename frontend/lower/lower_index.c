@@ -197,6 +197,23 @@ read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
 
 /* ---- numbers ------------------------------------------------------------ */
 
+/* The row i of a share of the batch. */
+static bool
+refuse_row(Lower *cx, int64_t i, const FeIndex *x, Loc loc)
+{
+    const char *note = NULL;
+    if (i >= 0 && x->axis == 0)
+        note = fe_format(cx,
+                         "sum(%s[[%lld]], axis = 0) is this row of each "
+                         "replica's share, and all_reduce(sum, ...) of it the "
+                         "sum of these",
+                         x->of, (long long)i);
+    fe_error_note(cx, loc, note,
+                  "a row of the batch, whose length is known only when the "
+                  "program runs");
+    return false;
+}
+
 static bool
 read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 {
@@ -212,16 +229,8 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         fe_mark_index_checked(cx, x->value, size);
         return true;
     }
-    if (!ir_dim_is_const(size)) {
-        fe_error_note(
-            cx, loc,
-            i < 0 ? NULL
-                  : fe_format(cx, "[[%lld]] takes rows when the program runs",
-                              (long long)i),
-            "a row of the batch, whose length is known only when the program "
-            "runs");
-        return false;
-    }
+    if (!ir_dim_is_const(size))
+        return refuse_row(cx, i, x, loc);
     if (i < -size.c || i >= size.c)
         return fe_index_error(cx, i, size.c, x->var, loc);
     x->kind = INDEX_STATIC;
@@ -263,27 +272,49 @@ is_mask(Lower *cx, FeValue *v)
 }
 
 static bool
-refuse_mask(Lower *cx, const AstNode *mask)
+is_float(Lower *cx, FeValue *v, DType *t)
+{
+    IrType type;
+    bool is_typed = v->kind != FE_POISON && fe_type_of(cx, v, &type);
+    *t = is_typed ? type.dtype : DT_bool;
+    return is_typed && dtype_is_float(*t);
+}
+
+static const char *
+zero_text(DType t)
+{
+    if (t == DT_bool)
+        return "false";
+    return dtype_is_float(t) ? "0.0" : "0";
+}
+
+/* x is what has the index, as it is written. */
+static bool
+refuse_mask(Lower *cx, const AstNode *mask, const char *x, DType t)
 {
     const char *text = fe_ast_text(cx->arena, mask);
     fe_error_note(cx, mask->loc,
                   fe_format(cx,
-                            "where(%s, x, 0) keeps the shape, and has 0 for "
+                            "where(%s, %s, %s) keeps the shape, and has %s for "
                             "the others",
-                            text),
+                            text, x, zero_text(t), zero_text(t)),
                   "an index of bools: how many elements it selects is known "
                   "only when the program runs, and shapes are static");
     return false;
 }
 
 static bool
-read_item(Lower *cx, const AstNode *item, Dim size, FeIndex *x)
+read_item(Lower *cx, const AstNode *item, DType dtype, Dim size, FeIndex *x)
 {
+    DType t;
     if (item->kind == AST_SLICE)
         return read_slice(cx, item, size, x);
     FeValue *v = fe_eval(cx, item);
+    if (is_float(cx, v, &t))
+        return fe_index_dtype_error(cx, t, fe_ast_text(cx->arena, item),
+                                    item->loc);
     if (is_mask(cx, v))
-        return refuse_mask(cx, item);
+        return refuse_mask(cx, item, x->of, dtype);
     return is_value(cx, v) ? read_value(cx, v, size, item->loc, x)
                            : read_number(cx, v, size, item->loc, x);
 }
@@ -319,9 +350,10 @@ add_ellipsis(Lower *cx, const AstList *items, int i, int rank, FeIndices *out)
 }
 
 bool
-fe_indices(Lower *cx, const AstList *items, IrValue *of, Loc loc,
-           FeIndices *out)
+fe_indices(Lower *cx, const AstNode *n, IrValue *of, FeIndices *out)
 {
+    const AstList *items = &n->index.items;
+    const char *text = fe_ast_text(cx->arena, n->index.value);
     const IrType *t = &of->type;
     const char *var = fe_variable_of(of);
     int axis = 0, num_new = 0;
@@ -337,6 +369,8 @@ fe_indices(Lower *cx, const AstList *items, IrValue *of, Loc loc,
         }
         FeIndex *x = &out->items[out->len++];
         x->var = var;
+        x->of = text;
+        x->axis = axis;
         if (item->kind == AST_NONE) {
             x->kind = INDEX_NEW;
             num_new++;
@@ -345,10 +379,10 @@ fe_indices(Lower *cx, const AstList *items, IrValue *of, Loc loc,
                      t->rank - count_left(items, t->rank), t->rank,
                      t->rank == 1 ? "" : "s");
             return false;
-        } else if (!read_item(cx, item, t->dims[axis++], x)) {
+        } else if (!read_item(cx, item, t->dtype, t->dims[axis++], x)) {
             return false;
         }
-        if (!fe_check_rank(cx, num_new + t->rank, loc))
+        if (!fe_check_rank(cx, num_new + t->rank, n->loc))
             return false;
     }
     out->len += t->rank - axis; /* the rest is whole */
@@ -465,7 +499,7 @@ index_tensor(Lower *cx, FeValue *v, const AstNode *n)
 {
     FeIndices indices;
     IrValue *x = fe_operand(cx, v, n->index.value->loc);
-    if (!x || !fe_indices(cx, &n->index.items, x, n->loc, &indices) ||
+    if (!x || !fe_indices(cx, n, x, &indices) ||
         !check_tensors(cx, &indices, n->loc))
         return &fe_poison;
     FeValue *r = reverse_axes(cx, x, &indices, n->loc);
@@ -573,6 +607,11 @@ index_nest(Lower *cx, FeValue *v, const AstNode *n)
     FeValue *i = fe_eval(cx, item);
     if (is_value(cx, i) && !is_unrolled(cx, i) && is_tensor_of_list(cx, v))
         return take_items(cx, v, i, n);
+    IrType t;
+    if (is_mask(cx, i) && is_tensor_of_list(cx, v) && fe_type_of(cx, v, &t)) {
+        refuse_mask(cx, item, fe_ast_text(cx->arena, n->index.value), t.dtype);
+        return &fe_poison;
+    }
     if (!read_number(cx, i, ir_dim_const(v->nest.len), item->loc, &x))
         return &fe_poison;
     return v->nest.items[x.start];

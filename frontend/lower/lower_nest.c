@@ -307,9 +307,10 @@ field_note(Lower *cx, const FeValue *v, const AstNode *n)
                          object);
     if (fe_hint_method(name))
         return fe_hint_method(name);
-    return fe_builtin_find(name)
-               ? fe_format(cx, "it is a function: %s(%s, ...)", name, object)
-               : NULL;
+    const FeBuiltin *b = fe_builtin_find(name);
+    return b ? fe_format(cx, "it is a function: %s(%s%s)", name, object,
+                         fe_builtin_needs(cx->arena, b))
+             : NULL;
 }
 
 static FeValue *

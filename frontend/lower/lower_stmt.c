@@ -67,8 +67,12 @@ fe_check_names(Lower *cx, const AstNode *pattern, const FeValue *value)
     if (fe_is_poison(value) || (value->kind == FE_NEST && value->nest.len == n))
         return !fe_is_poison(value);
     if (value->kind == FE_NEST)
-        fe_error(cx, pattern->loc, "%d names for %d values", n,
-                 value->nest.len);
+        fe_error_note(cx, pattern->loc,
+                      n > value->nest.len
+                          ? fe_format(cx, "leave %d of the names out",
+                                      n - value->nest.len)
+                          : "_ is the name of a value that is not used",
+                      "%d names for %d values", n, value->nest.len);
     else
         fe_error(cx, pattern->loc, "%d names for %s", n,
                  fe_describe(cx, value));

@@ -212,6 +212,19 @@ print_module(Printer *p, const AstNode *n)
 }
 
 static void
+print_choice(Printer *p, const AstNode *n)
+{
+    print(p, "if ");
+    print_node(p, n->choice.cond, AST_LEVEL_WHOLE);
+    print(p, " ");
+    print_block(p, n->choice.members);
+    if (n->choice.otherwise.len) {
+        print(p, " else ");
+        print_block(p, n->choice.otherwise);
+    }
+}
+
+static void
 print_colocate(Printer *p, const AstNode *n)
 {
     print(p, "colocate ");
@@ -371,6 +384,7 @@ static void (*const printers[NUM_AST_KINDS])(Printer *p, const AstNode *n) = {
     [AST_PROGRAM] = print_program,
     [AST_BLOCK] = print_block_node,
     [AST_MODULE] = print_module,
+    [AST_CHOICE] = print_choice,
     [AST_COLOCATE] = print_colocate,
     [AST_UPDATE] = print_update,
     [AST_IF] = print_if,

@@ -120,7 +120,7 @@ empty_place(FePlace before)
 %type <list> args arg_list exprs tuple_items named_list indices pieces patterns
 %type <list> opt_args opt_formals
 %type <node> decl use used_item const param strategy var variable slot dataset
-%type <node> fn with_grad fn_body module main colocate let member type clause
+%type <node> fn with_grad fn_body module main colocate let member choice type clause
 %type <node> formal opt_type opt_default merge_arg
 %type <node> block stmt mut assign for while if cond update iter
 %type <node> pattern expr operand postfix atom lambda string piece list
@@ -285,6 +285,15 @@ member:
   | colocate
   | let
   | fn
+  | choice
+;
+choice:
+    IF cond LBRACE members RBRACE
+        { $$ = MAKE(@$, CHOICE, choice, $2, $4, NO_LIST); }
+  | IF cond LBRACE members RBRACE ELSE LBRACE members RBRACE
+        { $$ = MAKE(@$, CHOICE, choice, $2, $4, $8); }
+  | IF cond LBRACE members RBRACE ELSE choice
+        { $$ = MAKE(@$, CHOICE, choice, $2, $4, fe_list(ps, $7)); }
 ;
 colocate:
     COLOCATE postfix LBRACE members RBRACE
@@ -292,6 +301,11 @@ colocate:
 ;
 main:
     MAIN block                  { $$ = MAKE(@1, MAIN, main, $2); }
+  | MAIN NAME block
+        {
+            fe_expect_word(ps, @2, $2, "evaluate");
+            $$ = MAKE(@1, EVALUATE, evaluate, $3);
+        }
 ;
 let:
     LET pattern opt_type ASSIGN expr

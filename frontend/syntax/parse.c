@@ -111,8 +111,8 @@ check_statement(FeParser *ps, const AstNode *n, bool is_value)
         diag_error(ps->diag, n->loc,
                    "this line computes a value and does nothing with it");
         diag_note(ps->diag, n->loc,
-                  "a statement that is only an expression is a call, run, "
-                  "schedule, merge, update or if");
+                  "leave it out: a statement that is only an expression is a "
+                  "call, run, schedule, merge, update or if");
     }
     if (n->kind == AST_IF)
         check_if(ps, n, is_value);

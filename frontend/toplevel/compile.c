@@ -5,6 +5,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/dist/strategy.h"
+#include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
 #include "frontend/lower/call.h"
 #include "frontend/toplevel/toplevel.h"
@@ -12,6 +13,7 @@
 
 #include "frontend/syntax/parse.h"
 #include "ir/base/io/file.h"
+#include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "ir/verify/verify.h"
 
@@ -55,15 +57,51 @@ mark_per_replica_output(IrOp *op, void *unused)
 }
 
 static void
-lower_main(Lower *cx, const AstNode *main)
+lower_body(Lower *cx, const AstNode *body, Loc loc)
+{
+    FeScope *scope = fe_scope_new(cx, cx->file, SCOPE_FUNC);
+    FeValue *v = fe_exec_body(cx, scope, body);
+    if (v->kind != FE_NONE && !fe_is_poison(v))
+        fe_error(cx, loc, "main returns nothing");
+}
+
+static void
+lower_branch(Lower *cx, IrOp *op, int region, const AstNode *body)
+{
+    FeRegion saved = fe_region_enter(cx, op->regions[region], cx->context);
+    lower_body(cx, body, op->loc);
+    fe_region_leave(cx, &saved);
+    ir_build_yield(op->regions[region], 0, NULL, op->loc);
+}
+
+/* One function has what an evaluator does and what all others do: so passes,
+ * plans and the runtime know of one main. */
+static void
+lower_choice(Lower *cx, const AstNode *main, const AstNode *evaluate)
+{
+    IrOp *evaluates = fe_op(cx, OP_evaluates, 0, NULL, evaluate->loc);
+    if (fe_is_poison(fe_emit(cx, evaluates)))
+        return;
+    IrOp *choice =
+        fe_nested_op(cx, OP_if, 1, &evaluates->results[0], evaluate->loc);
+    if (!choice)
+        return;
+    lower_branch(cx, choice, 0, evaluate->evaluate.body);
+    lower_branch(cx, choice, 1, main->main.body);
+    ir_op_close(choice);
+}
+
+/* evaluate: what an evaluator does, or NULL. */
+static void
+lower_main(Lower *cx, const AstNode *main, const AstNode *evaluate)
 {
     FeRegion saved;
     IrFunc *fn =
         fe_func_open(cx, "main", FUNC_MAIN, FE_CROSS, main->loc, &saved);
-    FeScope *scope = fe_scope_new(cx, cx->file, SCOPE_FUNC);
-    FeValue *v = fe_exec_body(cx, scope, main->main.body);
-    if (v->kind != FE_NONE && !fe_is_poison(v))
-        fe_error(cx, main->loc, "main returns nothing");
+    if (evaluate)
+        lower_choice(cx, main, evaluate);
+    else
+        lower_body(cx, main->main.body, main->loc);
     fe_func_close(cx, fn, &saved, &fe_none, main->loc);
     /* a loop may carry values that are on the devices after its first iteration
      * only */
@@ -77,6 +115,8 @@ static void
 lower_program(Lower *cx, const AstNode *program)
 {
     const AstNode *main = single_declaration(cx, program, AST_MAIN, "main");
+    const AstNode *evaluate =
+        single_declaration(cx, program, AST_EVALUATE, "main evaluate");
     if (!main)
         fe_error(cx, program->loc, "the program has no main { ... }");
     fe_strategy(cx, single_declaration(cx, program, AST_STRATEGY, "strategy"));
@@ -84,7 +124,7 @@ lower_program(Lower *cx, const AstNode *program)
     fe_check_defines(cx);
     fe_evaluate(cx, cx->file);
     if (main)
-        lower_main(cx, main);
+        lower_main(cx, main, evaluate);
     if (diag_num_errors(cx->diag) == 0)
         ir_check_batches(cx->module, cx->diag);
     fe_checkpoints_finish(cx);

@@ -62,6 +62,18 @@ bind_colocated(Lower *cx, FeScope *scope, const AstNode *n)
     }
 }
 
+/* Which members there are is known before any of them is made. */
+static void
+bind_choice(Lower *cx, FeScope *scope, const AstNode *n)
+{
+    bool holds;
+    const AstNode *cond = n->choice.cond;
+    FeValue *v = fe_eval_in(cx, scope, cond);
+    if (fe_require_bool(cx, v, fe_ast_text(cx->arena, cond), cond->loc, &holds))
+        fe_declare(cx, scope,
+                   holds ? &n->choice.members : &n->choice.otherwise);
+}
+
 static void
 bind_one(Lower *cx, FeScope *scope, const AstNode *n)
 {
@@ -92,6 +104,9 @@ bind_one(Lower *cx, FeScope *scope, const AstNode *n)
         break;
     case AST_COLOCATE:
         bind_colocated(cx, scope, n);
+        break;
+    case AST_CHOICE:
+        bind_choice(cx, scope, n);
         break;
     case AST_USE:
         fe_use_modules(cx, scope, n);

@@ -157,9 +157,10 @@ check_is_used(Lower *cx, const AstList *decls)
 {
     for (int i = 0; i < decls->len; i++) {
         const AstNode *n = decls->data[i];
-        if (n->kind == AST_MAIN || n->kind == AST_STRATEGY)
+        bool is_main = n->kind == AST_MAIN || n->kind == AST_EVALUATE;
+        if (is_main || n->kind == AST_STRATEGY)
             fe_error(cx, n->loc, "a file that is used has no %s",
-                     n->kind == AST_MAIN ? "main" : "strategy");
+                     is_main ? "main" : "strategy");
     }
 }
 
@@ -235,20 +236,6 @@ find_in_library(const char *name)
     return NULL;
 }
 
-static void
-unknown_module(Lower *cx, const AstNode *module)
-{
-    VEC(const char *) names = {0};
-    for (int i = 0; i < fe_library_len; i++)
-        VEC_PUSH(cx->arena, names, fe_library[i].name);
-    const char *name = module->name.text;
-    const char *near = nearest_name(name, names.data, names.len);
-    const char *note =
-        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
-    fe_error_note(cx, module->loc, note,
-                  "the standard library has no module \"%s\"", name);
-}
-
 static FeScope *
 find_library_scope(const Lower *cx, const FeLibraryFile *f)
 {
@@ -258,12 +245,36 @@ find_library_scope(const Lower *cx, const FeLibraryFile *f)
     return NULL;
 }
 
+static const char *
+module_note(Lower *cx, const FeScope *scope, const char *near)
+{
+    const FeScope *used = find_library_scope(cx, find_in_library(near));
+    for (int i = 0; used && i < scope->used.len; i++)
+        if (scope->used.data[i] == used)
+            return fe_format(cx, "\"%s\" is used already: leave this out",
+                             near);
+    return fe_format(cx, "did you mean \"%s\"?", near);
+}
+
+static void
+unknown_module(Lower *cx, const FeScope *scope, const AstNode *module)
+{
+    VEC(const char *) names = {0};
+    for (int i = 0; i < fe_library_len; i++)
+        VEC_PUSH(cx->arena, names, fe_library[i].name);
+    const char *name = module->name.text;
+    const char *near = nearest_name(name, names.data, names.len);
+    const char *note = near ? module_note(cx, scope, near) : NULL;
+    fe_error_note(cx, module->loc, note,
+                  "the standard library has no module \"%s\"", name);
+}
+
 static void
 use_library(Lower *cx, FeScope *scope, const AstNode *module)
 {
     const FeLibraryFile *f = find_in_library(module->name.text);
     if (!f) {
-        unknown_module(cx, module);
+        unknown_module(cx, scope, module);
         return;
     }
     FeScope *file = find_library_scope(cx, f);

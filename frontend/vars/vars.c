@@ -84,11 +84,13 @@ initial_value(Lower *cx, const IrVar *v, FeValue *init, IrVar *of, Loc loc)
         init = call_filler(cx, init->builtin, t, loc);
     IrValue *x = fe_operand_as(cx, init, t->dtype, loc);
     if (x && x->type.rank != 0 && !ir_type_same_shape(&x->type, t))
-        return fe_error(cx, loc,
-                        "\"%s\" is %s, and its initial value has "
-                        "shape %s",
-                        v->name, fe_type_text(cx, t),
-                        ir_dims_text(cx->module, x->type.rank, x->type.dims));
+        return fe_error_note(
+            cx, loc,
+            fe_format(cx, "declare it as %s, or give it a value of its shape",
+                      fe_type_text(cx, &x->type)),
+            "\"%s\" is %s, and its initial value has shape %s", v->name,
+            fe_type_text(cx, t),
+            ir_dims_text(cx->module, x->type.rank, x->type.dims));
     return fe_broadcast(cx, x, t->rank, t->dims, loc);
 }
 

@@ -70,7 +70,7 @@ options_of(const char *words)
     if (!*strategy)
         return arena_printf(arena, "--devices %s", devices);
     return arena_printf(arena, "--devices %s --strategy %s %s", devices,
-                        strategy, rest ? words + rest : "");
+                        strategy, rest ? with_devices(words + rest) : "");
 }
 
 /* A run of a program, and its result. */

@@ -383,7 +383,8 @@ other_tasks_are_refused(void **state)
     expect_no_role(PS_CLUSTER(", \"foo\": [\"e:1\"]", "chief"), only("foo"));
     expect_no_role(PS_CLUSTER("", "foobar"),
                    "TF_CONFIG makes this process foobar 0: a task of strategy "
-                   "parameter_server is chief (or coordinator), ps or worker");
+                   "parameter_server is chief (or coordinator), ps, worker or "
+                   "evaluator");
 }
 
 int

@@ -3,6 +3,7 @@
  *
  *   gen.c          numbers, scopes, lines
  *   gen_ops.c      values computed from values
+ *   gen_conv.c     convolutions
  *   gen_move.c     those made of the elements of others
  *   gen_want.c     new values, and those that are asked for
  *   gen_nest.c     functions, nests, parts of muts, sparse values, optimizers
@@ -166,6 +167,10 @@ bool gen_fits_tensor(Gen *g, const GenValue *v, const void *unused);
 GenValue gen_joined(const GenValue *x, const GenValue *y);
 /* t without the axes from first to end, or with 1 for each. */
 GenType gen_without_axes(const GenType *t, int first, int end, bool keep);
+
+/* ---- gen_conv.c --------------------------------------------------------- */
+
+bool gen_op_conv(Gen *g);
 
 /* ---- gen_move.c --------------------------------------------------------- */
 

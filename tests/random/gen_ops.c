@@ -406,7 +406,7 @@ gen_compute(Gen *g)
         {gen_op_take, 3, true},      {gen_op_one_hot, 2, false},
         {gen_op_matmul, 4, true},    {gen_op_new, 6, true},
         {gen_op_random, 4, false},   {gen_op_own, 4, false},
-        {op_part, 3, false},
+        {op_part, 3, false},         {gen_op_conv, 4, true},
     };
     int total = 0, k = 0;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)

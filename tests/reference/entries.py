@@ -15,7 +15,8 @@ definition and the definition.  Their lines are
     internal                  no entry: only the library calls it
 
 What follows a section's heading at once, or a file's, is so for all its
-entries that do not say otherwise.
+entries that do not say otherwise.  What the head of a library's file says, and
+its example, begin the section.
 """
 
 import collections
@@ -32,7 +33,7 @@ ORIGINS = [
     ('NumPy', ('np.', 'scipy.', 'pandas.', 'sklearn.', 'builtins.',
                'itertools.', 'math.', 'list.', 'MPI_', 'jax.', 'optax.')),
     ('PyTorch', ('torch.', 'F.', 'torchvision.', 'torcheval.',
-                 'torchmetrics.')),
+                 'torchmetrics.', 'torch_scatter.')),
     ('TensorFlow', ('tf.', 'keras_hub.')),
 ]
 
@@ -67,8 +68,12 @@ class Entry:
 class Section:
     def __init__(self, title):
         self.title = title
+        self.head = Entry(title, '', '', '')  # what is said before the entries
         self.defaults = {}
         self.entries = []
+
+    def examples(self):
+        return [e for e in [self.head] + self.entries if e.code]
 
 
 def origin_of(name):
@@ -272,13 +277,34 @@ def read_library(root, name, problems):
     header = 0
     while lines[header].startswith('#'):
         if lines[header].startswith('#:'):
-            read_tag(lines[header][3:], section.defaults, [], problems,
-                     'frontend/lib/%s.tfd:%d' % (name, header + 1))
+            read_tag(lines[header][3:], section.defaults, section.head.code,
+                     problems, 'frontend/lib/%s.tfd:%d' % (name, header + 1))
         header += 1
+    section.head.doc = doc_of(lines[1:header])
     for i, line in enumerate(lines):
         if re.match(r'(fn|module) ', line):
             where = 'frontend/lib/%s.tfd:%d' % (name, i + 1)
             section.entries.append(read_definition(lines, i, where, problems))
+    return section
+
+
+# ---- what is not here ----------------------------------------------------
+
+
+def read_absent(root, problems):
+    """The section of what people look for in vain: absent.txt."""
+    path, section = ('tests', 'reference', 'absent.txt'), Section('Not here')
+    section.head.doc = 'What people look for, and what to write instead.'
+    for number, line in enumerate(read_lines(root, *path), 1):
+        where = '%s:%d' % ('/'.join(path), number)
+        if line.startswith('  '):
+            entry, said = section.entries[-1], line[2:]
+            if entry.doc:
+                read_tag(said, entry.tags, entry.code, problems, where)
+            else:
+                entry.doc = said
+        elif line and not line.startswith('#'):
+            section.entries.append(Entry(line, '', '', where))
     return section
 
 
@@ -304,8 +330,6 @@ def lacks(entry, facts):
                                      facts[op]['operands'])
     if not entry.doc:
         yield 'has no description'
-    if not entry.code:
-        yield 'has no example (a line "> …")'
     if 'in' not in entry.tags:
         yield 'lacks "in:", its names in NumPy, PyTorch and TensorFlow'
     if '(...)' in entry.signature and 'call' not in entry.tags:
@@ -313,6 +337,10 @@ def lacks(entry, facts):
     for name in entry.names():
         if not origin_of(name):
             yield 'whose is "%s"? (ORIGINS in entries.py)' % name
+    if not entry.signature:
+        return  # it is not here
+    if not entry.code:
+        yield 'has no example (a line "> …")'
     for fact in FACTS:
         if fact not in entry.tags:
             yield 'lacks "%s:", or "op:"' % fact
@@ -326,6 +354,7 @@ def read(root):
     read_stages(root, sections, problems)
     sections += [read_library(root, name, problems)
                  for name in modules(root)]
+    sections.append(read_absent(root, problems))
     for section in sections:
         section.entries = [e for e in section.entries if not e.internal]
         for entry in section.entries:

@@ -1,7 +1,7 @@
 """examples.py - the examples of many entries as one program
 
-One program for each section, number of devices and strategy: to compile and run two
-hundred programs would take a minute.  Each example is a block of main after a
+One program for each section, number of devices and strategy, and one for each example that
+states its strategy itself: to compile and run two hundred programs would take a minute.  Each example is a block of main after a
 line that says whose it is; the names that it declares at top level get the
 entry's name as an end, so that examples need not know of each other.
 """
@@ -27,7 +27,13 @@ class Program:
         self.text = ''
 
 
+def states_strategy(entry):
+    return any(line.startswith('strategy ') for line in entry.code or [])
+
+
 def compiler_options(entry):
+    if states_strategy(entry):
+        return []
     devices = int(entry.tags.get('devices', 1))
     options = ['--devices', 'cpu:0-%d' % (devices - 1)]
     if 'strategy' in entry.tags:
@@ -39,12 +45,13 @@ def programs(sections, modules):
     """One for each section and its compiler's options, which has examples."""
     found = {}
     for section in sections:
-        for entry in section.entries:
-            if entry.code:
-                options = compiler_options(entry)
-                name = '%s, %s' % (section.title, ' '.join(options))
-                program = found.setdefault(name, Program(name, options))
-                program.entries.append(entry)
+        for entry in section.examples():
+            options = compiler_options(entry)
+            name = '%s, %s' % (section.title, ' '.join(options))
+            if states_strategy(entry):
+                name = entry.key
+            program = found.setdefault(name, Program(name, options))
+            program.entries.append(entry)
     for program in found.values():
         compose(program, modules)
     return list(found.values())

@@ -342,7 +342,7 @@ ir_attrs_copy_common(IrOp *to, const IrOp *from)
     }
 }
 
-static const IrAttrName option_names[] = {A_implementation, A_packs,
+static const IrAttrName option_names[] = {A_implementation, A_root, A_packs,
                                           A_bytes_per_pack, A_timeout_ms};
 
 /* op's value of an option; one that is absent where op has no such row. */

@@ -247,6 +247,8 @@ ir_clone_module(const IrModule *from, Arena *a)
     m->devices = clone_text(m, from->devices);
     m->algorithm = from->algorithm;
     m->packs = from->packs;
+    m->root = from->root;
+    m->home = from->home;
     m->bytes_per_pack = from->bytes_per_pack;
     m->timeout_ms = from->timeout_ms;
     m->phase = from->phase;

@@ -237,6 +237,9 @@ typedef struct IrIter {
     bool per_worker;   /* each worker has one of its own, and takes its elements
                           for closures; else main takes them */
     ShardPolicy shard; /* of the elements before they are divided */
+    int64_t buffer;    /* elements of each replica that are ready, 1 unless it is
+                          said: on its device, or with on_host there */
+    bool on_host;
     int32_t rows; /* a symbol n of its elements' rows, or -1: static shapes;
                      an iter_next may have another of the same bounds */
     Loc loc;
@@ -261,6 +264,9 @@ struct IrModule {
     const char *devices;   /* of a worker: "cpu:0-3" normalised */
     IrAlgorithm algorithm; /* of collectives; auto: the strategy's own */
     int packs;             /* that it makes; 0: one for each value */
+    int root; /* of reduction_to_one: the replica whose device combines */
+    int home; /* of central storage: the replica on whose device variables are
+               */
     int64_t
         bytes_per_pack; /* a pack of all_reduces is closed when it is
                            larger; 0: never; below 0: as a cost model says */

@@ -44,11 +44,12 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
 {
     IrType t = v->type;
     t.locality = LOCAL_HOST;
+    bool is_central = v->type.locality == LOCAL_ON;
     str_addf(out, "  %-20s %-18s %s, aggregation %s: %lld bytes on %s%s\n",
              v->name, ir_type_text(m, &t), how_kept(v),
              ir_words[WORDS_AGG][v->agg], (long long)bytes_of(m, &v->type),
-             v->type.locality == LOCAL_ON ? "the first of " : "each of ",
-             m->devices);
+             is_central ? "" : "each of ",
+             is_central ? pass_device_name(m, m->home) : m->devices);
     if (v->parts > 1)
         str_addf(out, "  %20s in %lld parts of %lld to %lld rows on servers\n",
                  "", (long long)v->parts,
@@ -98,7 +99,8 @@ explain_variables(Str *out, const IrModule *m)
     }
     str_addf(out, "  %lld bytes on each device\n", (long long)sum);
     if (central)
-        str_addf(out, "  %lld bytes more on the first\n", (long long)central);
+        str_addf(out, "  %lld bytes more on %s\n", (long long)central,
+                 pass_device_name(m, m->home));
 }
 
 /* ---- batches ------------------------------------------------------------ */
@@ -143,6 +145,10 @@ explain_batches(Str *out, const IrModule *m)
                      worker_text(m, it));
         str_addf(out, "; %lld steps made ahead",
                  (long long)ir_iter_ahead(m, it));
+        if (it->buffer != 1 || it->on_host)
+            str_addf(out,
+                     ", %lld of them copied to devices of their own memory",
+                     (long long)ir_iter_fetched(it));
         str_addc(out, '\n');
     }
 }

@@ -17,9 +17,11 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
 #include "runtime/cluster/launch/launch.h"
+#include "runtime/cluster/launch/local_cluster.h"
 #include "runtime/cluster/launch/start.h"
 #include "runtime/cluster/launch/tasks_launch.h"
 #include "runtime/cluster/resolve/role.h"
+#include "runtime/evaluator/evaluator.h"
 #include "runtime/hal/bounded.h"
 #include "runtime/hal/system.h"
 #include "runtime/ps/status/status.h"
@@ -69,10 +71,16 @@ enum {
     OPT_MPI,
     OPT_WIRE,
     OPT_SILENCE,
+    OPT_STALENESS,
+    OPT_ATOMIC,
+    OPT_SYNC,
     OPT_DIAGNOSE,
     OPT_RESOLVE,
     OPT_PREFLIGHT,
     OPT_STATUS,
+    OPT_METRICS,
+    OPT_LOCAL_CLUSTER,
+    OPT_PLACEMENT,
     NUM_OPTS
 };
 
@@ -83,6 +91,8 @@ static const char *const compare_values[] = {"cpu", NULL};
 static const char *const link_values[] = {"zmq", "mpi", "ucx", NULL};
 
 static const char *const wire_values[] = {"plain", NULL};
+
+static const char *const placement_values[] = {"turn", "bytes", NULL};
 
 static const OptionRow rows[NUM_OPTS] = {
     [OPT_SET] = {.name = "set",
@@ -180,8 +190,9 @@ static const OptionRow rows[NUM_OPTS] = {
                                "many of each (docs/cluster.md)"},
     [OPT_RESTARTS] = {.name = "restarts",
                       .arg = "N",
-                      .help = "start a job of -n that fails again from its "
-                              "newest checkpoint, at most N times"},
+                      .help = "start a job of -n that fails (of tasks: its "
+                              "coordinator or a server) again from its newest "
+                              "checkpoint, at most N times"},
     [OPT_MIN_PROCESSES] = {.name = "min-processes",
                            .arg = "N",
                            .help = "with --restarts: go on with fewer "
@@ -209,8 +220,8 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_SERVE] = {.name = "serve",
                    .arg = "TYPE:INDEX",
                    .help = "be this task of a job of strategy "
-                           "parameter_server, ps:0 or worker:0, whose "
-                           "coordinator is where --join says"},
+                           "parameter_server, ps:0, worker:0 or evaluator, "
+                           "whose coordinator is where --join says"},
     [OPT_COORDINATE] = {.name = "coordinate",
                         .arg = "TASKS",
                         .help = "be the coordinator of these tasks, "
@@ -220,7 +231,7 @@ static const OptionRow rows[NUM_OPTS] = {
                    .arg = "TASKS",
                    .help = "of these tasks, workers=3,ps=2, be the one that "
                            "the rank says: the coordinator (0), then ps, then "
-                           "workers"},
+                           "workers, then an evaluator"},
     [OPT_LISTEN] = {.name = "listen",
                     .arg = "HOST:PORT",
                     .help = "where a coordinator or a ps listens; * is every "
@@ -246,6 +257,19 @@ static const OptionRow rows[NUM_OPTS] = {
                      .arg = "SECONDS",
                      .help = "a process that gives no sign for so long ends "
                              "the job; else 5"},
+    [OPT_STALENESS] = {.name = "staleness",
+                       .arg = "N",
+                       .help = "no closure computes with values that lack "
+                               "more than N other closures' updates when its "
+                               "own are applied; 0: one after the other"},
+    [OPT_ATOMIC] = {.name = "atomic",
+                    .help = "all servers apply the updates of the same attempt "
+                            "of a closure, also where a worker dies in the "
+                            "midst of it"},
+    [OPT_SYNC] = {.name = "sync",
+                  .arg = "N/M",
+                  .help = "closures are executed in rounds of M that compute "
+                          "with the same values; the first N that end count"},
     [OPT_DIAGNOSE] = {.name = "diagnose",
                       .arg = "DIR",
                       .help = "write each process's last collectives there "
@@ -264,6 +288,23 @@ static const OptionRow rows[NUM_OPTS] = {
                             "job's --key, and print workers, servers, their "
                             "rates and how stale values are",
                     .alone = true},
+    [OPT_METRICS] = {.name = "metrics",
+                     .arg = "[HOST:]PORT",
+                     .help = "the coordinator serves the same numbers there, "
+                             "as a page for Prometheus, on loopback unless a "
+                             "host is named; port 0 is any"},
+    [OPT_LOCAL_CLUSTER] = {.name = "local-cluster",
+                           .arg = "TASKS",
+                           .help = "start the servers and workers of these "
+                                   "tasks, workers=3,ps=2, on this machine, "
+                                   "print how a coordinator joins them, and "
+                                   "stay there for one after another"},
+    [OPT_PLACEMENT] = {.name = "placement",
+                       .arg = "RULE",
+                       .values = placement_values,
+                       .help = "which server has a variable or part: each in "
+                               "turn, or, by bytes, the one that has the "
+                               "fewest; the coordinator says it"},
 };
 
 static const OptionTable table = {
@@ -448,6 +489,7 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     int64_t seed = 0, threads = 0;
     *out = (RtOptions){.data_dir = options_value(o, OPT_DATA, NULL),
                        .log_dir = options_value(o, OPT_LOG_DIR, NULL),
+                       .metrics = options_value(o, OPT_METRICS, NULL),
                        .devices = options_value(o, OPT_DEVICES, NULL),
                        .pipeline_threads = true,
                        .check_nan = options_given(o, OPT_CHECK_NAN),
@@ -475,6 +517,32 @@ take_options(Arena *a, const Options *o, RtOptions *out)
 
 /* ---- jobs --------------------------------------------------------------- */
 
+/* Rounds need pushes that are committed together. */
+static Status
+take_sync(const Options *o, RtStartConfig *out)
+{
+    enum { MOST = 4096 };
+    const char *text = options_value(o, OPT_SYNC, NULL);
+    long need, of;
+    int end = 0;
+    if (!text)
+        return OK;
+    if (sscanf(text, "%5ld/%5ld%n", &need, &of, &end) != 2 || text[end] ||
+        need < 1 || need > of || of > MOST)
+        return status_new(STATUS_USAGE,
+                          "--sync is N/M, as 3/4, with 1 <= N <= M <= %d, not "
+                          "\"%s\"",
+                          MOST, text);
+    if (options_given(o, OPT_STALENESS))
+        return status_new(STATUS_USAGE,
+                          "--staleness has no use with --sync: values of a "
+                          "round lack nothing");
+    out->sync_need = need;
+    out->sync_of = of;
+    out->atomic = true;
+    return OK;
+}
+
 static Status
 take_start(const Options *o, RtStartConfig *out)
 {
@@ -494,7 +562,15 @@ take_start(const Options *o, RtStartConfig *out)
         .key_file = options_value(o, OPT_KEY, NULL),
         .mpi = options_value(o, OPT_MPI, NULL),
         .diagnose = options_value(o, OPT_DIAGNOSE, NULL),
+        .atomic = options_given(o, OPT_ATOMIC),
         .dump = &dump_wanted};
+    int by_bytes = 0;
+    TRY(options_choice(o, OPT_PLACEMENT, "rule", placement_values,
+                       options_value(o, OPT_PLACEMENT, "turn"), &by_bytes));
+    out->by_bytes = by_bytes;
+    out->staleness = -1;
+    TRY(options_int(o, OPT_STALENESS, 0, INT32_MAX, &out->staleness));
+    TRY(take_sync(o, out));
     return options_float(o, OPT_SILENCE, 0.5, 1e6, &out->silence);
 }
 
@@ -645,6 +721,16 @@ take_counts(Arena *a, const Options *o, RtTaskCounts *out)
     return rt_task_counts_parse(a, "-n", text, out);
 }
 
+/* Before anything is started. */
+static Status
+check_evaluator(const Options *o, const Plan *plan, const RtTaskCounts *counts)
+{
+    return counts->evaluators
+               ? rt_evaluator_check(plan->module,
+                                    options_value(o, OPT_CHECKPOINT, NULL))
+               : OK;
+}
+
 /* What says who one process is, and not who all are. */
 static Status
 refuse_with_tasks(const Options *o)
@@ -658,26 +744,66 @@ refuse_with_tasks(const Options *o)
                               "--%s is for a task that is started alone, and "
                               "-n starts all of them",
                               rows[alone[i]].name);
-    if (options_given(o, OPT_RESTARTS))
+    if (options_given(o, OPT_MIN_PROCESSES))
         return status_new(STATUS_USAGE,
-                          "--restarts is for jobs of equal processes: of "
-                          "strategy parameter_server a worker is always "
-                          "started again, and what else fails ends the job");
+                          "--min-processes is for jobs of equal processes: of "
+                          "strategy parameter_server a job goes on with "
+                          "whichever workers there are");
     return OK;
 }
 
 /* The same of a parameter-server job. */
 static Status
-launch_tasks(Arena *a, const Options *o, int argc, char **argv)
+launch_tasks(Arena *a, const Options *o, const Plan *plan,
+             const RtRestartPolicy *policy, int argc, char **argv)
 {
-    RtTasksLaunchConfig config = {
-        .argc = argc, .argv = argv, .quiet = options_given(o, OPT_QUIET)};
+    RtTasksLaunchConfig config = {.argc = argc,
+                                  .argv = argv,
+                                  .resume_argv = resuming(a, o, argc, argv),
+                                  .restarts = policy->restarts,
+                                  .quiet = options_given(o, OPT_QUIET)};
     TRY(take_counts(a, o, &config.counts));
     TRY(refuse_with_tasks(o));
+    TRY(check_evaluator(o, plan, &config.counts));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &config.timeout));
     Status st = rt_launch_tasks(&config, &job_end.exit_status);
     job_end.is_set = job_end.is_silent = !st;
     return st;
+}
+
+/* Servers and workers alone, for coordinators that are started by hand. */
+static Status
+keep_local_cluster(Arena *a, const Options *o, const Plan *plan, int argc,
+                   char **argv)
+{
+    static const int others[] = {OPT_PROCESSES, OPT_RANK,   OPT_SIZE,
+                                 OPT_TASK,      OPT_SERVE,  OPT_TASKS,
+                                 OPT_CLUSTER,   OPT_LISTEN, OPT_COORDINATE};
+    const char *text = options_value(o, OPT_LOCAL_CLUSTER, "");
+    RtLocalCluster config = {.argc = argc,
+                             .argv = argv,
+                             .plan = options_operand(o),
+                             .join = options_value(o, OPT_JOIN, NULL),
+                             .key_file = options_value(o, OPT_KEY, NULL),
+                             .has_timeout = options_given(o, OPT_TIMEOUT)};
+    TRY(rt_task_counts_parse(a, "--local-cluster", text, &config.counts));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (options_given(o, others[i]))
+            return status_new(STATUS_USAGE,
+                              "--local-cluster and --%s contradict each other: "
+                              "a coordinator is started by itself",
+                              rows[others[i]].name);
+    if (config.counts.evaluators)
+        return status_new(STATUS_USAGE,
+                          "--local-cluster %s: an evaluator is of one job: "
+                          "start it with --serve evaluator",
+                          text);
+    if (!strategy_of(plan)->servers)
+        return status_new(STATUS_USAGE,
+                          "--local-cluster is for plans of strategy "
+                          "parameter_server, and this one's is %s",
+                          strategy_of(plan)->name);
+    return rt_run_local_cluster(a, &config);
 }
 
 static void
@@ -699,6 +825,10 @@ run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
         TRY(rt_find_task(a, &start, &options->task));
     else
         TRY(rt_find_job(a, &start, &options->job));
+    if (options->metrics && !options->task)
+        return status_new(STATUS_USAGE,
+                          "--metrics needs a job with a coordinator, whose "
+                          "numbers it serves: -n workers=3,ps=2");
     options->end = &job_end;
     catch_interrupts();
     return rt_run(plan, options);
@@ -741,11 +871,13 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     TRY(plan_read(a, options_operand(o), plan));
     if (options_given(o, OPT_INFO))
         return print_info(a, *plan);
+    if (options_given(o, OPT_LOCAL_CLUSTER) && !rt_is_launched())
+        return keep_local_cluster(a, o, *plan, argc, argv);
     RtRestartPolicy policy;
     TRY(take_restarts(o, &policy));
     if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
         return strategy_of(*plan)->servers
-                   ? launch_tasks(a, o, argc, argv)
+                   ? launch_tasks(a, o, *plan, &policy, argc, argv)
                    : launch(a, o, *plan, &policy, argc, argv);
     return run_in_job(a, o, *plan, &options);
 }

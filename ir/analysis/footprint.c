@@ -172,7 +172,14 @@ ir_iter_ahead(const IrModule *m, const IrIter *it)
     for (int i = 0; i < it->datasets.len; i++)
         ahead = larger(
             ahead, dataset_ahead(m, ir_dataset_find(m, it->datasets.data[i])));
-    return ahead < 0 ? USUAL_STEPS_AHEAD : ahead;
+    ahead = ahead < 0 ? USUAL_STEPS_AHEAD : ahead;
+    return it->buffer > 1 ? larger(ahead, it->buffer) : ahead;
+}
+
+int64_t
+ir_iter_fetched(const IrIter *it)
+{
+    return it->on_host ? 0 : it->buffer;
 }
 
 int64_t

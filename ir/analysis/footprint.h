@@ -17,6 +17,9 @@ enum { USUAL_STEPS_AHEAD = 3 }; /* if no prefetch gives a number */
  * unknown, or endless. */
 int64_t ir_stage_count(const IrModule *m, const IrDataset *d, int stage);
 
+/* How many steps are copied in advance to devices with memory of their own. */
+int64_t ir_iter_fetched(const IrIter *it);
+
 /* How many steps an iterator makes in advance: the greatest prefetch of its
  * datasets, in steps. */
 int64_t ir_iter_ahead(const IrModule *m, const IrIter *it);

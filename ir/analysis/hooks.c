@@ -7,6 +7,8 @@
 #include "ir/analysis/hooks.h"
 
 #include <assert.h>
+#include "ir/loop.h"
+
 enum { COUNTER_BYTES = 16, LINE_BYTES = 64, PAGE_BYTES = 4096 };
 
 bool
@@ -46,6 +48,23 @@ ir_is_dataset_loop(const IrOp *op)
 }
 
 static bool
+joins(const IrOp *loop)
+{
+    for (const IrOp *op = ir_loop(loop).body->first; op; op = op->next)
+        if (op->kind == OP_join && op->num_operands == 0)
+            return true;
+    return false;
+}
+
+bool
+ir_has_safepoints(const IrOp *op)
+{
+    if (op->block->func->kind != FUNC_MAIN || !ir_is_loop(op))
+        return false;
+    return ir_is_dataset_loop(op) || joins(op);
+}
+
+static bool
 counts_in_frame(const IrOp *op)
 {
     if (op->block->func->kind != FUNC_MAIN)
@@ -67,7 +86,7 @@ list_op(IrOp *op, void *data)
         op->id = h->ops.len;
         VEC_PUSH(lists->arena, h->ops, op);
     }
-    if (ir_is_dataset_loop(op) && op->block->func->kind == FUNC_MAIN) {
+    if (ir_has_safepoints(op)) {
         op->id = h->safepoints.len;
         VEC_PUSH(lists->arena, h->safepoints, op);
     }

@@ -15,7 +15,7 @@ typedef VEC(IrOp *) IrOps;
 
 typedef struct IrHooks {
     IrOps ops;        /* executed by hooks->op(call, index) */
-    IrOps safepoints; /* dataset loops: while operations of main */
+    IrOps safepoints; /* loops of main whose rounds end in one */
     IrOps counters;   /* loops of main that count: for, and while with max */
     IrOps positions;  /* counted by TfdCall.at: all that may take long */
 } IrHooks;
@@ -32,8 +32,11 @@ bool ir_is_hooked(const IrOp *op);
 bool ir_is_position(const IrOp *op);
 /* Whether op, outside of a kernel, gives a value another place or shape. */
 bool ir_is_move(const IrOp *op);
-/* Whether op is a while over a dataset: its iterations end in safepoints. */
+/* Whether op is a while over a dataset. */
 bool ir_is_dataset_loop(const IrOp *op);
+/* Whether the rounds of op end in safepoints: a dataset loop of main, or a loop
+ * of main that joins closures in each round. */
+bool ir_has_safepoints(const IrOp *op);
 
 /* Bytes to allocate for fn's places.  In main each counting loop has two words
  * after the places, rounds done and rounds to do, in the order of

@@ -128,7 +128,7 @@ note_uses(const IrLifetimes *l, const IrUsers *users, const IrBlock *b,
           int until)
 {
     const IrOp *last = NULL; /* of the replica loop that op is in */
-    bool may_begin_loop = !until && b->func->kind == FUNC_PROGRAM;
+    bool may_begin_loop = !until && ir_func_repeats_replica_loops(b->func);
     for (IrOp *op = b->first; op; op = op->next) {
         if (may_begin_loop && !last && ir_op_is_per_replica(op))
             last = ir_replica_loop_last(op);

@@ -53,6 +53,12 @@ ir_op_is_per_replica(const IrOp *op)
     }
 }
 
+bool
+ir_func_repeats_replica_loops(const IrFunc *fn)
+{
+    return fn->kind == FUNC_PROGRAM && fn->module->num_replicas > 1;
+}
+
 /* Whether it is harmless to execute op of the device once for each replica. */
 static bool
 may_join_loop(const IrOp *op)

@@ -9,7 +9,7 @@
  *
  * A replica loop writes no shared value, and those that it reads stay valid
  * until the last replica has finished.  The same holds for a device with one
- * replica, since a plan is compiled before the devices are known.
+ * replica of several, since a plan is compiled before the devices are known.
  */
 #ifndef TFD_IR_ANALYSIS_PER_REPLICA_H
 #define TFD_IR_ANALYSIS_PER_REPLICA_H
@@ -26,6 +26,11 @@ bool ir_var_is_shared(const IrVar *var);
  * its regions, by itself.  The start of a collective is one, since each replica
  * contributes; its done is executed once for the device. */
 bool ir_op_is_per_replica(const IrOp *op);
+
+/* Whether a device may execute the replica loops of fn, a function of a module,
+ * more than once: what one replica of several has read, others may still read.
+ */
+bool ir_func_repeats_replica_loops(const IrFunc *fn);
 
 /* The last operation of the replica loop that op begins, which is per replica
  * and in a block that all replicas execute.  The loop ends before the next

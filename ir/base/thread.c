@@ -10,13 +10,31 @@
 #include "ir/base/fail.h"
 #include "ir/base/message.h"
 
+/* The system's default is a limit of the user's, which may be small (and where
+ * it is unlimited, 2 MB). */
+static int
+start_with_stack(pthread_t *thread, void *(*run)(void *), void *data)
+{
+    pthread_attr_t attr;
+    size_t size = 0;
+    int error = pthread_attr_init(&attr);
+    if (error)
+        return error;
+    error = pthread_attr_getstacksize(&attr, &size);
+    if (!error && size < THREAD_STACK_BYTES)
+        error = pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
+    if (!error)
+        error = pthread_create(thread, &attr, run, data);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
 Status
 thread_start(pthread_t *thread, void *(*run)(void *), void *data,
              const char *what)
 {
-    int error = fail_here(FAIL_THREAD)
-                    ? EAGAIN
-                    : pthread_create(thread, NULL, run, data);
+    int error =
+        fail_here(FAIL_THREAD) ? EAGAIN : start_with_stack(thread, run, data);
     if (!error)
         return OK;
     /* the system does not tell which of the two limits it was */

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 6
+#define TFD_ABI 7
 
 /* The host code of a module exports a function of this name followed by the
  * hash of the module's text, so that code cannot run with the operations of
@@ -40,7 +40,7 @@ typedef struct TfdHooks {
     /* Runs kernel on 0 .. count in ranges of at least grain items. */
     int32_t (*parallel)(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
                         const int64_t *dims, int64_t count, int64_t grain);
-    /* main has come to the end of an iteration of dataset loop index. */
+    /* main has come to the end of a round of a loop: safepoint index. */
     int32_t (*safepoint)(TfdCall *call, int32_t index);
     /* NULL, or called by main and by p_NAME where they store their position,
      * with that position, and at their end with -1 (D33). */

@@ -5,11 +5,14 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 const TargetInfo target_info[NUM_TARGETS] = {
-#define TARGET(device, name, level, registers, register_bytes, doc)            \
-    {name, DEVICE_##device, level, doc},
+#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
+    {name, DEVICE_##device, level, amx, doc},
 #include "ir/plan/targets.def"
 #undef TARGET
 };
@@ -55,16 +58,40 @@ target_least(IrDeviceKind device)
     return least;
 }
 
+/* ---- this CPU ----------------------------------------------------------- */
+
+/* arch_prctl for the state of AMX's tiles, which is so large that a process has
+ * to ask for it (Linux 5.16). */
+enum { GET_SUPPORTED = 0x1021, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+
+static bool
+amx_is_here(void)
+{
+    uint64_t states = 0;
+    return __builtin_cpu_supports("amx-tile") &&
+           __builtin_cpu_supports("amx-bf16") &&
+           syscall(SYS_arch_prctl, GET_SUPPORTED, &states) == 0 &&
+           states >> TILE_DATA & 1;
+}
+
+bool
+target_allow(const TargetInfo *t)
+{
+    return !t->amx ||
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
 /* __builtin_cpu_supports takes literals only. */
-#define HERE_cpu(name) (__builtin_cpu_supports(name) != 0)
-#define HERE_cuda(name) false
+#define HERE_cpu(base, amx)                                                    \
+    (__builtin_cpu_supports(base) && (!(amx) || amx_is_here()))
+#define HERE_cuda(base, amx) false
 
 int
 target_level_here(void)
 {
     int best = 0;
-#define TARGET(device, name, level, registers, register_bytes, doc)            \
-    if (HERE_##device(name) && level > best)                                   \
+#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
+    if (HERE_##device(base, amx) && level > best)                              \
         best = level;
 #include "ir/plan/targets.def"
 #undef TARGET

@@ -3,7 +3,7 @@
  *
  * A target is of one kind of devices, and has a level: its code runs on the
  * devices of its kind whose level is as high or higher.  CPUs have the levels
- * of the x86-64 ABI, GPUs their compute capabilities.
+ * of the x86-64 ABI, and one more with AMX; GPUs their compute capabilities.
  */
 #ifndef TFD_IR_PLAN_TARGET_H
 #define TFD_IR_PLAN_TARGET_H
@@ -15,12 +15,14 @@ typedef struct TargetInfo {
     const char *name;
     IrDeviceKind device;
     int level;
+    bool amx;
     const char *doc;
 } TargetInfo;
 
 enum {
     NUM_TARGETS = 0
-#define TARGET(device, name, level, registers, register_bytes, doc) +1
+#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
+    +1
 #include "ir/plan/targets.def"
 #undef TARGET
 };
@@ -51,6 +53,10 @@ const TargetInfo *target_least(IrDeviceKind device);
 
 /* The level of this machine's CPU: that of its best target, or 0. */
 int target_level_here(void);
+
+/* Asks the kernel to let this process, with all of its threads, use what code
+ * for t needs; false: it does not. */
+bool target_allow(const TargetInfo *t);
 
 /* Whether code for the named target runs on this CPU; false for a name that
  * is no target. */

@@ -68,12 +68,16 @@ parse_strategy(Parser *p)
         m->num_workers = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
     ir_parse_expect_word(p, "replicas");
     m->num_replicas = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
+    if (ir_parse_accept_word(p, "home"))
+        m->home = (int)ir_parse_int(p, 0, m->num_replicas - 1);
     if (ir_parse_accept_word(p, "algorithm")) {
         m->algorithm = (IrAlgorithm)ir_parse_one_of(p, WORDS_ALGORITHM,
                                                     ~(1u << ALGORITHM_auto),
                                                     "a cross-device operation");
         ir_parse_expect_word(p, "packs");
         m->packs = (int)ir_parse_int(p, 0, IR_MAX_PACKS);
+        if (ir_parse_accept_word(p, "root"))
+            m->root = (int)ir_parse_int(p, 0, m->num_replicas - 1);
     }
     if (ir_parse_accept_word(p, "bytes_per_pack"))
         m->bytes_per_pack = ir_parse_int(p, 0, IR_MAX_BYTES);
@@ -286,6 +290,10 @@ parse_iter(Parser *p)
             (ShardPolicy)ir_parse_word_of(p, ir_shard_words, "a policy");
     }
     it->per_worker = ir_parse_accept_word(p, "per_worker");
+    it->buffer = 1;
+    if (ir_parse_accept_word(p, "buffer"))
+        it->buffer = ir_parse_int(p, 0, IR_MAX_PREFETCH);
+    it->on_host = ir_parse_accept_word(p, "on_host");
     it->rows = -1;
     if (ir_parse_accept_word(p, "rows"))
         it->rows = ir_parse_symbol(p, "a batch symbol");

@@ -158,6 +158,9 @@ print_iter(Str *out, const IrModule *m, const IrIter *it)
     if (!it->whole)
         str_addf(out, " shard %s", ir_shard_words[it->shard]);
     str_add(out, it->per_worker ? " per_worker" : "");
+    if (it->buffer != 1)
+        str_addf(out, " buffer %lld", (long long)it->buffer);
+    str_add(out, it->on_host ? " on_host" : "");
     if (it->rows >= 0)
         str_addf(out, " rows %s", m->symbols.data[it->rows].name);
     ir_print_loc(out, m, it->loc);
@@ -178,9 +181,13 @@ ir_print_module(Str *out, const IrModule *m)
     if (ir_strategy_info[m->strategy].workers)
         str_addf(out, " workers %d", m->num_workers);
     str_addf(out, " replicas %d", m->num_replicas);
+    if (m->home)
+        str_addf(out, " home %d", m->home);
     if (m->algorithm)
         str_addf(out, " algorithm %s packs %d",
                  ir_words[WORDS_ALGORITHM][m->algorithm], m->packs);
+    if (m->root)
+        str_addf(out, " root %d", m->root);
     if (m->bytes_per_pack >= 0)
         str_addf(out, " bytes_per_pack %lld", (long long)m->bytes_per_pack);
     if (m->timeout_ms)

@@ -498,7 +498,8 @@ is_outside(const IrOp *op, IrAttrName a, int64_t min, int64_t max)
 static const char *
 check_collective(Verify *v, const IrOp *op)
 {
-    (void)v;
+    if (is_outside(op, A_root, 0, v->module->num_replicas - 1))
+        return MESSAGE("no replica has the number of the root");
     if (is_outside(op, A_packs, 0, IR_MAX_PACKS))
         return MESSAGE("there are not so many packs");
     if (is_outside(op, A_bytes_per_pack, 0, IR_MAX_BYTES))

@@ -628,7 +628,8 @@ static void
 walk_block(Overlap *o, const IrBlock *b)
 {
     const IrOp *first = NULL, *last = NULL;
-    bool may_begin_loop = b->func->kind == FUNC_PROGRAM && !ir_divergence(b);
+    bool may_begin_loop =
+        ir_func_repeats_replica_loops(b->func) && !ir_divergence(b);
     for (const IrOp *op = b->first; op && !o->v->num_errors; op = op->next) {
         if (may_begin_loop && !last && ir_op_is_per_replica(op)) {
             first = op;

@@ -537,6 +537,7 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
                      "gradient is zeros",
                      var);
         ir_note_library(d, grad->loc, grad->calls, own);
+        diag_note(d, own, "leave it out of the list, or use it in the loss");
         ir_note_calls(d, grad->calls, own);
     }
     return zeros_like(&w->g, type);
@@ -633,12 +634,12 @@ note_loop(IrOp *op, void *data)
 
 /* Of all loops, inner ones first: what leaves them may go on. */
 static void
-hoist(PassCx *cx, IrFunc *fn)
+hoist(PassCx *cx, IrFunc *fn, void (*from)(PassCx *cx, IrOp *loop))
 {
     Found f = {.arena = cx->arena};
     ir_walk(fn->body, note_loop, &f);
     for (int i = f.loops.len - 1; i >= 0; i--)
-        pass_grad_hoist(cx, f.loops.data[i]);
+        from(cx, f.loops.data[i]);
     ir_apply_forwards(fn);
 }
 
@@ -669,7 +670,7 @@ static void
 differentiate_func(PassCx *cx, IrFunc *fn)
 {
     Found f = {.arena = cx->arena};
-    hoist(cx, fn);
+    hoist(cx, fn, pass_grad_hoist);
     ir_walk(fn->body, note_grad, &f);
     for (int i = 0; i < f.grads.len; i++) {
         expand(cx, f.grads.data[i]);
@@ -677,6 +678,7 @@ differentiate_func(PassCx *cx, IrFunc *fn)
     }
     remove_guards(cx, fn);
     ir_apply_forwards(fn);
+    hoist(cx, fn, pass_grad_hoist_transposes);
     ir_infer_localities(fn);
 }
 

@@ -6,12 +6,16 @@
  *   products     of a part x[t] and an invariant w, in a loop that takes as
  *                many parts as x has: part t of the product of all of x and w,
  *                whose elements are the same sums in the same order
+ *   transposes   of a matrix from outside whose rows lie along the sums of a
+ *                product, as in the gradient of x w: code would have to
+ *                transpose it in each round
  *
  * Gradients of a hoisted product are products of the whole, too.
  */
 #include <string.h>
 #include "ir/loop.h"
 #include "ir/rules/build.h"
+#include "ir/type_bounds.h"
 #include "passes/autodiff/grad.h"
 
 static bool
@@ -150,6 +154,45 @@ hoist_product(PassCx *cx, IrOp *op, const PartProduct *p, IrOp *loop)
     ir_remove(op);
 }
 
+/* ---- transposes --------------------------------------------------------- */
+
+enum { MIN_ROUNDS = 4, MAX_TURNED_BYTES = 1 << 24 };
+
+/* Whether operand y of a product is a matrix whose transpose should be made in
+ * front of the loop, since it is used in many rounds. */
+static bool
+has_rows_along_sums(const IrOp *op, const IrOp *loop)
+{
+    int n, batch = 0;
+    int64_t bytes;
+    Scalar count;
+    if (op->kind != OP_dot || op->operands[1]->type.rank != 2 ||
+        !is_from_outside(op->operands[1], loop) ||
+        is_from_outside(op->operands[0], loop))
+        return false;
+    const int64_t *along = ir_ints(op, A_contract_y, &n);
+    if (ir_has(op, A_batch_y))
+        ir_ints(op, A_batch_y, &batch);
+    return n == 1 && along[0] == 1 && batch == 0 &&
+           ir_const_known(loop->operands[0], &count) && count.i >= MIN_ROUNDS &&
+           ir_type_bytes(op->module, &op->operands[1]->type, &bytes) &&
+           bytes <= MAX_TURNED_BYTES;
+}
+
+static void
+hoist_transpose(PassCx *cx, IrOp *op, IrOp *loop)
+{
+    static const int64_t perm[] = {1, 0}, along[] = {0};
+    IrBlock *before = ir_block_scratch(loop);
+    IrValue *turned =
+        ir_build_transpose(before, op->operands[1], perm, op->loc);
+    ir_stamp(before, ir_reason(cx->m, "differentiate.hoist", pass_loc(op),
+                               "one transpose for all steps of a loop"));
+    ir_splice_before(loop, before);
+    op->operands[1] = turned;
+    ir_set_ints(op, A_contract_y, along, 1);
+}
+
 /* ---- a loop ------------------------------------------------------------- */
 
 /* The result of a product has a rank more than that of its part. */
@@ -175,4 +218,14 @@ pass_grad_hoist(PassCx *cx, IrOp *loop)
             hoist_product(cx, op, &p, loop);
         }
     }
+}
+
+void
+pass_grad_hoist_transposes(PassCx *cx, IrOp *loop)
+{
+    if (loop->kind != OP_for || ir_context(loop->block) != CX_REPLICA)
+        return;
+    for (IrOp *op = loop->regions[0]->first; op; op = op->next)
+        if (has_rows_along_sums(op, loop))
+            hoist_transpose(cx, op, loop);
 }

@@ -50,21 +50,61 @@ count_of(const IrOp *op, IrAttrName a)
     return n;
 }
 
-/* Whether op takes the free dimensions of y before those of x. */
-static bool
-swaps_sides(const IrOp *op, const IrOp *dot)
+/* The free dimensions of dot's operands. */
+typedef struct Sides {
+    int batch, of_x, of_y;
+} Sides;
+
+static Sides
+sides_of(const IrOp *dot)
 {
-    int n, batch = count_of(dot, A_batch_x), both = batch;
-    both += count_of(dot, A_contract_x);
-    int of_x = dot->operands[0]->type.rank - both;
-    int of_y = dot->operands[1]->type.rank - both;
+    int batch = count_of(dot, A_batch_x);
+    int both = batch + count_of(dot, A_contract_x);
+    return (Sides){batch, dot->operands[0]->type.rank - both,
+                   dot->operands[1]->type.rank - both};
+}
+
+/* Whether the last dimension of op, a transpose of dot, is one of x: y times x
+ * has it at the end of its rows, too. */
+static bool
+ends_with_x(const IrOp *op, const IrOp *dot)
+{
+    int n;
     const int64_t *perm = ir_ints(op, A_perm, &n);
+    Sides s = sides_of(dot);
+    return n > 0 && s.of_y && perm[n - 1] >= s.batch &&
+           perm[n - 1] < s.batch + s.of_x;
+}
+
+/* y times x. */
+static IrValue *
+build_turned(IrBlock *b, const IrOp *dot, Loc loc)
+{
+    IrDotAxes axes;
+    axes.contract_x = ir_ints(dot, A_contract_y, &axes.num_contract);
+    axes.contract_y = ir_ints(dot, A_contract_x, &axes.num_contract);
+    axes.batch_x = ir_ints(dot, A_batch_y, &axes.num_batch);
+    axes.batch_y = ir_ints(dot, A_batch_x, &axes.num_batch);
+    return ir_build_dot(b, ir_forwarded(dot->operands[1]),
+                        ir_forwarded(dot->operands[0]), &axes, loc);
+}
+
+/* What op, a transpose of dot, still has to move of y times x; whether that is
+ * anything. */
+static bool
+left_to_move(const IrOp *op, const IrOp *dot, int64_t *left)
+{
+    int n;
+    const int64_t *perm = ir_ints(op, A_perm, &n);
+    Sides s = sides_of(dot);
+    bool moves = false;
     for (int i = 0; i < n; i++) {
-        int from = i < batch ? i : i < batch + of_y ? i + of_x : i - of_y;
-        if (perm[i] != from)
-            return false;
+        left[i] = perm[i] < s.batch            ? perm[i]
+                  : perm[i] < s.batch + s.of_x ? perm[i] + s.of_y
+                                               : perm[i] - s.of_x;
+        moves |= left[i] != i;
     }
-    return true;
+    return moves;
 }
 
 IrValue *
@@ -72,16 +112,13 @@ pass_simplify_transposed_product(IrOp *op)
 {
     const IrOp *dot = op->kind == OP_transpose ? op->operands[0]->def : NULL;
     if (!dot || dot->kind != OP_dot || dot->results[0]->num_uses != 1 ||
-        !swaps_sides(op, dot))
+        !ends_with_x(op, dot))
         return NULL;
-    IrDotAxes axes;
-    axes.contract_x = ir_ints(dot, A_contract_y, &axes.num_contract);
-    axes.contract_y = ir_ints(dot, A_contract_x, &axes.num_contract);
-    axes.batch_x = ir_ints(dot, A_batch_y, &axes.num_batch);
-    axes.batch_y = ir_ints(dot, A_batch_x, &axes.num_batch);
+    int64_t left[IR_MAX_RANK];
     IrBlock *b = ir_block_scratch(op);
-    IrValue *v = ir_build_dot(b, ir_forwarded(dot->operands[1]),
-                              ir_forwarded(dot->operands[0]), &axes, op->loc);
+    IrValue *v = build_turned(b, dot, op->loc);
+    if (left_to_move(op, dot, left))
+        v = ir_build_transpose(b, v, left, op->loc);
     const IrReason *reason =
         ir_reason(op->module, "simplify.turn", pass_loc(op),
                   "the transpose of a product");

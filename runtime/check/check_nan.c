@@ -6,7 +6,9 @@
  * before are looked at, and then the operands of the one that comes: it may
  * have its results at their places.  A mark cannot end a program; the fault is
  * recorded and the run stopped, which the next operation of the runtime and the
- * end of the launch see.
+ * end of the launch see.  Programs that enqueue their work have no marks, but
+ * their launches and collectives come by hooks: there the same is done before
+ * and after each, on copies of the device's memory.
  *
  * What a kernel makes is judged by what it is given:
  *
@@ -48,8 +50,11 @@ kinds_of(const RtInvocation *inv, const RtValue *v)
 {
     if (!dtype_is_float(v->dtype))
         return 0;
-    return rt_not_finite(v->dtype, rt_checked_bytes(inv, v),
-                         rt_value_count(v, inv->executor->dims));
+    Arena *scratch = arena_new(NULL, "a copy");
+    unsigned kinds = rt_not_finite(v->dtype, rt_checked_bytes(scratch, inv, v),
+                                   rt_value_count(v, inv->executor->dims));
+    arena_release(scratch);
+    return kinds;
 }
 
 /* ---- judging ------------------------------------------------------------- */
@@ -177,7 +182,8 @@ static void
 begin(Pending *p, RtInvocation *inv, const RtCheckedSite *site)
 {
     const RtExecutor *executor = inv->executor;
-    int num = site->op->num_operands;
+    bool is_done = site->op->kind == OP_all_reduce_done; /* not there yet */
+    int num = is_done ? 0 : site->op->num_operands;
     for (int i = 0; i < num; i++)
         p->in[i] = kinds_of(inv, &site->in[i]);
     if (site->op->kind == OP_all_reduce_start) {
@@ -190,22 +196,82 @@ begin(Pending *p, RtInvocation *inv, const RtCheckedSite *site)
     p->site = site;
 }
 
+static Pending *
+pending_of(const RtExecutor *executor)
+{
+    struct RtNanCheck *c = executor->run->nan_check;
+    return executor->replica < 0 ? &c->main
+                                 : &c->devices[executor->device_number];
+}
+
+/* What is begun has ended. */
+static void
+end(Pending *p)
+{
+    if (p->site && !p->inv->executor->fault.op)
+        finish(p);
+    p->site = NULL;
+}
+
+/* What is to be looked at; NULL: nothing. */
+static const RtCheckedSite *
+site_at(const RtInvocation *inv, int32_t position)
+{
+    bool is_position = position >= 0 && position < inv->fn->positions.len;
+    const RtCheckedSite *site =
+        is_position ? &inv->fn->checked[position] : NULL;
+    return site && site->op && !inv->executor->fault.op ? site : NULL;
+}
+
 static void
 mark(TfdCall *call, int32_t position)
 {
     RtInvocation *inv = call->context;
-    const RtExecutor *executor = inv->executor;
-    struct RtNanCheck *c = executor->run->nan_check;
-    Pending *p =
-        executor->replica < 0 ? &c->main : &c->devices[executor->device_number];
-    if (p->site && !p->inv->executor->fault.op)
-        finish(p);
-    p->site = NULL;
-    bool is_position = position >= 0 && position < inv->fn->positions.len;
-    const RtCheckedSite *site =
-        is_position ? &inv->fn->checked[position] : NULL;
-    if (site && site->op && !executor->fault.op)
+    Pending *p = pending_of(inv->executor);
+    end(p);
+    const RtCheckedSite *site = site_at(inv, position);
+    if (site)
         begin(p, inv, site);
+}
+
+/* ---- programs that enqueue their work ------------------------------------ */
+
+static const RtCheckedSite *
+site_of_call(const TfdCall *call)
+{
+    return site_at(call->context,
+                   atomic_load_explicit(&call->at, memory_order_relaxed));
+}
+
+static int32_t
+launch(TfdCall *call, int32_t kernel, void *const *ptrs, int32_t num_ptrs,
+       const int64_t *dims, int64_t items, int64_t grain)
+{
+    RtInvocation *inv = call->context;
+    Pending *p = pending_of(inv->executor);
+    const RtCheckedSite *site = site_of_call(call);
+    if (site && site->op->kind == OP_kernel)
+        begin(p, inv, site);
+    int32_t status = inv->executor->run->nan_check->run->launch(
+        call, kernel, ptrs, num_ptrs, dims, items, grain);
+    end(p);
+    return status;
+}
+
+static int32_t
+run_enqueued_op(TfdCall *call, int32_t index)
+{
+    RtInvocation *inv = call->context;
+    Pending *p = pending_of(inv->executor);
+    const RtCheckedSite *site = site_of_call(call);
+    if (site && index >= 0 && index < inv->fn->num_ops &&
+        site->op == inv->fn->ops[index].op)
+        begin(p, inv, site);
+    int32_t status = inv->executor->run->nan_check->run->op(call, index);
+    if (status != EXEC_OK)
+        p->site = NULL;
+    end(p);
+    return status;
 }
 
 /* Replicas end where they would meet the one with a fault, and not before: of
@@ -214,9 +280,12 @@ static int32_t
 run_op(TfdCall *call, int32_t index)
 {
     const RtInvocation *inv = call->context;
-    bool has_fault = inv->fn->ir->kind != FUNC_HOST && inv->executor->fault.op;
-    return has_fault ? EXEC_FAULT
-                     : inv->executor->run->nan_check->run->op(call, index);
+    const RtRun *run = inv->executor->run;
+    bool is_host = inv->fn->ir->kind == FUNC_HOST;
+    if (!is_host && inv->executor->fault.op)
+        return EXEC_FAULT;
+    return run->enqueues && !is_host ? run_enqueued_op(call, index)
+                                     : run->nan_check->run->op(call, index);
 }
 
 /* Nothing is saved of a step that has a fault. */
@@ -239,11 +308,11 @@ check_devices(const RtRun *run)
                           "--check-nan: %s executes nothing that could be "
                           "checked",
                           name);
-    if (run->enqueues || !run->caps->is_host_visible)
+    if (!run->enqueues && !run->caps->is_host_visible)
         return status_new(STATUS_USAGE,
-                          "--check-nan looks at the memory of CPU devices "
-                          "after each kernel, and %s is none: run the plan "
-                          "with --devices cpu:0, to the same bits",
+                          "--check-nan looks at memory after each kernel, and "
+                          "%s shows it after each step: run the plan with "
+                          "--devices cpu:0, to the same bits",
                           name);
     return OK;
 }
@@ -277,6 +346,7 @@ rt_open_nan_check(RtRun *run)
     c->hooks = *run->hooks;
     c->hooks.op = run_op;
     c->hooks.mark = mark;
+    c->hooks.launch = launch;
     c->hooks.safepoint = safepoint;
     run->hooks = &c->hooks;
     return OK;

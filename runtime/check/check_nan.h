@@ -12,8 +12,8 @@ typedef struct RtRun RtRun;
  * is made.  Main and programs then end with a fault at the first kernel or
  * all_reduce that makes a NaN, or an infinity that the program did not write,
  * of other numbers; and where a kernel computes with a NaN that came in from
- * outside.  Refuses devices that enqueue their programs, and those that execute
- * nothing. */
+ * outside.  Refuses devices whose memory shows nothing between the kernels of a
+ * program, and those that execute nothing. */
 Status rt_open_nan_check(RtRun *run) MUST_USE;
 
 #endif

@@ -47,7 +47,9 @@ typedef struct RtNanFinding {
 /* Ends the executor's work with the fault. */
 void rt_report_nan(const RtNanFinding *f);
 
-/* The bytes of a value of main, or of a program on a device of the host. */
-const char *rt_checked_bytes(const RtInvocation *inv, const RtValue *v);
+/* The bytes of a value of main or of a program; of a device with memory of its
+ * own a copy in the arena, which comes after what the program has enqueued. */
+const char *rt_checked_bytes(Arena *a, const RtInvocation *inv,
+                             const RtValue *v);
 
 #endif

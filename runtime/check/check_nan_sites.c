@@ -15,12 +15,27 @@
 
 enum { LAST_BIT = 63 };
 
-const char *
-rt_checked_bytes(const RtInvocation *inv, const RtValue *v)
+/* A device that has failed gives zeros, and ends the program itself. */
+static const char *
+copy_of(Arena *a, const RtInvocation *inv, const RtValue *v)
 {
-    return inv->fn->ir->kind == FUNC_PROGRAM
+    RtDevice *d = inv->executor->device;
+    int64_t count = rt_value_count(v, inv->executor->dims);
+    size_t n = (size_t)count * dtype_info[v->dtype].bytes;
+    char *bytes = rt_alloc_aligned(a, (int64_t)n);
+    if (n)
+        d->ops->program->copy_out(d, bytes, rt_device_value(inv, v), n);
+    return bytes;
+}
+
+const char *
+rt_checked_bytes(Arena *a, const RtInvocation *inv, const RtValue *v)
+{
+    if (inv->fn->ir->kind != FUNC_PROGRAM)
+        return rt_host_value(inv, v);
+    return inv->executor->run->caps->is_host_visible
                ? rt_ptr_host(rt_device_value(inv, v))
-               : rt_host_value(inv, v);
+               : copy_of(a, inv, v);
 }
 
 /* ---- descents ------------------------------------------------------------ */
@@ -181,7 +196,7 @@ prepare(RtRun *run, RtFunction *fn, const IrOp *op, RtCheckedSite *site)
     TRY(load_all(run, fn, op->num_results, op->results, &site->out));
     site->is_lost = NEW_ARRAY(run->arena, bool, num);
     for (int i = 0; i < op->num_results; i++)
-        site->is_lost[i] = is_lost(run, op, op->results[i]);
+        site->is_lost[i] = !run->enqueues && is_lost(run, op, op->results[i]);
     if (op->kind == OP_kernel) {
         site->descent = NEW_ARRAY(run->arena, RtDescent, num);
         find_descents(op, site->descent);

@@ -246,11 +246,11 @@ goal_text(Arena *a, const Reach *r)
 
 /* Another result of the kernel that has one, too. */
 static bool
-is_bad(const RtNanFinding *f, int result)
+is_bad(Arena *a, const RtNanFinding *f, int result)
 {
     const RtValue *v = &f->site->out[result];
-    return !f->site->is_lost[result] &&
-           rt_not_finite(v->dtype, rt_checked_bytes(f->inv, v),
+    return !f->site->is_lost[result] && dtype_is_float(v->dtype) &&
+           rt_not_finite(v->dtype, rt_checked_bytes(a, f->inv, v),
                          rt_value_count(v, f->inv->executor->dims));
 }
 
@@ -259,7 +259,7 @@ note_goal(const RtNanFinding *f, Loc loc, RtFault *fault, Arena *a)
 {
     Reach r = {.arena = a};
     for (int i = 0; i < f->site->op->num_results; i++)
-        if (i == f->result || is_bad(f, i))
+        if (i == f->result || is_bad(a, f, i))
             find_variables(&r, f->inv->fn->ir, f->site->op->results[i]);
     if (!r.vars.len)
         return;
@@ -309,8 +309,8 @@ add_element(Str *s, Arena *a, const RtNanFinding *f)
     int64_t count = rt_value_count(v, words);
     RtBits b = {
         .dtype = v->dtype, .count = count, .rank = v->rank, .dims = dims};
-    int64_t first = rt_first_not_finite(v->dtype, rt_checked_bytes(f->inv, v),
-                                        count, f->kind);
+    int64_t first = rt_first_not_finite(
+        v->dtype, rt_checked_bytes(a, f->inv, v), count, f->kind);
     str_add(s, rt_bits_element(a, &b, first));
     if (v->rank)
         str_addf(s, " of %" PRId64, count);

@@ -20,7 +20,7 @@
 #include "ir/base/message.h"
 
 enum {
-    FORMAT = 4,
+    FORMAT = 6,
     MAGIC_LEN = 8,
     HEADER_BYTES = MAGIC_LEN + 2 * 4 + 2 * 8 + 3 * HASH_LEN
 };
@@ -283,14 +283,27 @@ remove_leavings(const RtCheckpoints *c)
     return OK;
 }
 
-Status
-rt_checkpoints_open(const char *folder, const RtOwner *owner,
-                    RtCheckpoints **out)
+static RtCheckpoints *
+new_folder(const char *folder, const RtOwner *owner)
 {
     Arena *a = arena_new(NULL, "checkpoints");
     RtCheckpoints *c = NEW(a, RtCheckpoints);
     *c = (RtCheckpoints){
         .arena = a, .folder = folder, .owner = *owner, .lock = -1, .last = -1};
+    return c;
+}
+
+RtCheckpoints *
+rt_checkpoints_follow(const char *folder, const RtOwner *owner)
+{
+    return new_folder(folder, owner);
+}
+
+Status
+rt_checkpoints_open(const char *folder, const RtOwner *owner,
+                    RtCheckpoints **out)
+{
+    RtCheckpoints *c = new_folder(folder, owner);
     Status st = file_make_folder(folder);
     if (!st)
         st = file_lock_folder(folder, &c->lock);
@@ -416,7 +429,9 @@ rt_checkpoints_newest(RtCheckpoints *c, Arena *a, FILE *notes,
             return take(c, out);
         if (i == steps.len - 1)
             return st;
-        fprintf(notes, "%s; trying the one before it\n", status_message(st));
+        if (notes)
+            fprintf(notes, "%s; trying the one before it\n",
+                    status_message(st));
         status_free(st);
     }
     return OK;

@@ -44,9 +44,12 @@ Status rt_checkpoint_parse(Arena *a, const char *path, const char *bytes,
 Status rt_checkpoints_open(const char *folder, const RtOwner *owner,
                            RtCheckpoints **out) MUST_USE;
 
-/* The newest one, in a.  A damaged one is reported to notes, and the one before
- * it is taken; it is an error when all are damaged, or when it belongs to
- * another plan, unless it was made before the first step. */
+/* Opens one that another process has open, or that there will be, to read. */
+RtCheckpoints *rt_checkpoints_follow(const char *folder, const RtOwner *owner);
+
+/* The newest one, in a.  A damaged one is reported to notes, if any, and the
+ * one before it is taken; it is an error when all are damaged, or when it
+ * belongs to another plan, unless it was made before the first step. */
 Status rt_checkpoints_newest(RtCheckpoints *c, Arena *a, FILE *notes,
                              RtCheckpoint *out) MUST_USE;
 

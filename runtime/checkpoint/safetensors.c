@@ -9,6 +9,9 @@
  * own digits are zeros.  Metadata of a file written by tfd have a checksum and
  * nothing else (in older versions not even that), so that damage to the
  * checksum's name does not make it a file without checksum.
+ *
+ * Data are read once, in the order of the file and straight to where they
+ * belong, and added to the checksum while they are in the cache.
  */
 #include "runtime/checkpoint/safetensors.h"
 
@@ -26,7 +29,8 @@
 enum {
     LENGTH_BYTES = 8,
     ALIGN = 64,
-    MAX_HEADER = 100 << 20 /* the limit of other readers */
+    PIECE_BYTES = 256 << 10, /* that are read at once, and stay in L2 */
+    MAX_HEADER = 100 << 20   /* the limit of other readers */
 };
 
 static const char metadata[] = "__metadata__"; /* not a tensor's name */
@@ -166,10 +170,12 @@ typedef struct Reader {
     Arena *arena;
     const char *path;
     int fd;
-    size_t len;   /* of all of it */
-    size_t begin; /* of the data */
-    size_t bytes; /* of the data */
-    char *file;   /* all of it, once the header is known to fit */
+    size_t len;        /* of all of it */
+    size_t begin;      /* of the data */
+    size_t bytes;      /* of the data */
+    char *head;        /* all before the data */
+    RtTensor **sorted; /* by their places in the file */
+    Hash *hash;        /* of what has been read; NULL: not checked */
 } Reader;
 
 static Status
@@ -253,10 +259,11 @@ by_place(const void *a, const void *b)
 }
 
 static Status
-check_layout(const Reader *r, const RtTensor *tensors, int n)
+check_layout(Reader *r, RtTensor *tensors, int n)
 {
-    const RtTensor **sorted = NEW_ARRAY(r->arena, const RtTensor *, (size_t)n);
+    RtTensor **sorted = NEW_ARRAY(r->arena, RtTensor *, (size_t)n);
     size_t at = 0;
+    r->sorted = sorted;
     for (int i = 0; i < n; i++)
         sorted[i] = &tensors[i];
     if (n)
@@ -277,19 +284,20 @@ check_layout(const Reader *r, const RtTensor *tensors, int n)
 
 /* ---- the checksum -------------------------------------------------------- */
 
-/* Whether the checksum matches when its digits are zeros, which they are
- * afterwards. */
+/* Begins the checksum of a file whose header has these digits, which are zeros
+ * there afterwards; false: it has not. */
 static bool
-take_checksum(const Reader *r, const char *digits)
+begin_checksum(Reader *r, const char *digits)
 {
     char *at = strlen(digits) == HASH_LEN
-                   ? memmem(r->file, r->begin, digits, HASH_LEN)
+                   ? memmem(r->head, r->begin, digits, HASH_LEN)
                    : NULL;
     if (!at)
         return false;
-    const char *want = arena_strndup(r->arena, digits, HASH_LEN);
     memcpy(at, no_digits, HASH_LEN);
-    return strcmp(want, hash_text(r->arena, r->file, r->len)) == 0;
+    r->hash = hash_new(r->arena);
+    hash_add(r->hash, r->head, r->begin);
+    return true;
 }
 
 /* Files written by tfd have only these two. */
@@ -307,7 +315,13 @@ is_known(const json_t *about)
 }
 
 static Status
-check_metadata(const Reader *r, const json_t *header)
+refuse_checksum(const Reader *r)
+{
+    return refuse(r, "it is damaged (checksum)");
+}
+
+static Status
+check_metadata(Reader *r, const json_t *header)
 {
     const json_t *about = json_object_get(header, metadata);
     const char *format = json_string_value(json_object_get(about, format_key));
@@ -318,16 +332,26 @@ check_metadata(const Reader *r, const json_t *header)
     if (ours && !is_known(about))
         return refuse(r, "its metadata are damaged");
     if (checksum && (!json_is_string(checksum) ||
-                     !take_checksum(r, json_string_value(checksum))))
-        return refuse(r, "it is damaged (checksum)");
+                     !begin_checksum(r, json_string_value(checksum))))
+        return refuse_checksum(r);
     return OK;
+}
+
+static Status
+check_checksum(const Reader *r, const json_t *header)
+{
+    const json_t *about = json_object_get(header, metadata);
+    const char *want = json_string_value(json_object_get(about, checksum_key));
+    return !r->hash || strcmp(want, hash_end(r->arena, r->hash)) == 0
+               ? OK
+               : refuse_checksum(r);
 }
 
 /* ---- reading a file
  * ----------------------------------------------------------- */
 
 static Status
-read_entries(const Reader *r, json_t *header, RtTensor **out, int *n)
+read_entries(Reader *r, json_t *header, RtTensor **out, int *n)
 {
     const char *name;
     json_t *entry;
@@ -347,13 +371,12 @@ refuse_bytes(const Reader *r)
     return refuse(r, "it is no safetensors file, or cut short");
 }
 
-/* n bytes from the file's beginning on, in the reader's arena. */
+/* n bytes of the file, from that one on. */
 static Status
-read_bytes(const Reader *r, size_t n, char **out)
+read_bytes(const Reader *r, size_t at, size_t n, char *to)
 {
     size_t got;
-    *out = arena_alloc(r->arena, n + 1);
-    TRY(file_read_at(r->fd, r->path, 0, *out, n, &got));
+    TRY(file_read_at(r->fd, r->path, (int64_t)at, to, n, &got));
     return got == n ? OK : refuse_bytes(r);
 }
 
@@ -362,11 +385,9 @@ static Status
 find_data(Reader *r)
 {
     uint64_t length;
-    char *bytes;
     if (r->len < LENGTH_BYTES)
         return refuse(r, "it is no safetensors file");
-    TRY(read_bytes(r, LENGTH_BYTES, &bytes));
-    memcpy(&length, bytes, LENGTH_BYTES);
+    TRY(read_bytes(r, 0, LENGTH_BYTES, (char *)&length));
     length = le64toh(length);
     if (length > MAX_HEADER || length > r->len - LENGTH_BYTES)
         return refuse_bytes(r);
@@ -376,11 +397,11 @@ find_data(Reader *r)
 }
 
 static Status
-read_header(const Reader *r, json_t **header)
+read_header(Reader *r, json_t **header)
 {
-    char *bytes;
-    TRY(read_bytes(r, r->begin, &bytes));
-    const char *text = bytes + LENGTH_BYTES;
+    r->head = arena_alloc(r->arena, r->begin);
+    TRY(read_bytes(r, 0, r->begin, r->head));
+    const char *text = r->head + LENGTH_BYTES;
     size_t length = r->begin - LENGTH_BYTES;
     if (length > 0 && *text == '{')
         *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
@@ -391,41 +412,65 @@ read_header(const Reader *r, json_t **header)
     return refuse(r, "its header is no JSON object");
 }
 
+/* t's data, to where they belong; NULL: they are only added to the checksum. */
+static Status
+read_tensor_data(const Reader *r, const RtTensor *t, char *to, char *scratch)
+{
+    if (!to && !r->hash)
+        return OK;
+    for (size_t at = 0, n; at < t->bytes; at += n) {
+        n = t->bytes - at < PIECE_BYTES ? t->bytes - at : PIECE_BYTES;
+        char *piece = to ? to + at : scratch;
+        TRY(read_bytes(r, r->begin + t->at + at, n, piece));
+        if (r->hash)
+            hash_add(r->hash, piece, n);
+    }
+    return OK;
+}
+
 /* Gives tensors their data. */
 static Status
-read_data(Reader *r, const json_t *header, RtTensor *tensors, int n)
+read_data(const Reader *r, const RtTensorsUser *user, int n)
 {
-    TRY(read_bytes(r, r->len, &r->file));
-    for (int i = 0; i < n; i++)
-        tensors[i].data = r->file + r->begin + tensors[i].at;
-    return check_metadata(r, header);
+    char *scratch = arena_alloc(r->arena, PIECE_BYTES);
+    for (int i = 0; i < n; i++) {
+        RtTensor *t = r->sorted[i];
+        char *to = user->place ? user->place(user->cx, t)
+                               : arena_alloc(r->arena, t->bytes);
+        TRY(read_tensor_data(r, t, to, scratch));
+        t->data = to;
+    }
+    return OK;
 }
 
 static Status
-read_open(Reader *r, RtTensorsCheck *check, const void *cx, RtTensor **out,
-          int *n)
+read_open(Reader *r, const RtTensorsUser *user, RtTensor **out, int *n)
 {
     json_t *header = NULL;
     TRY(find_data(r));
     TRY(read_header(r, &header));
     Status st = read_entries(r, header, out, n);
-    if (!st && check)
-        st = check(cx, *out, *n);
+    if (!st && user->check)
+        st = user->check(user->cx, *out, *n);
     if (!st)
-        st = read_data(r, header, *out, *n);
+        st = check_metadata(r, header);
+    if (!st)
+        st = read_data(r, user, *n);
+    if (!st)
+        st = check_checksum(r, header);
     json_decref(header);
     return st;
 }
 
 Status
-rt_tensors_read(Arena *a, const char *path, RtTensorsCheck *check,
-                const void *cx, RtTensor **out, int *n)
+rt_tensors_read(Arena *a, const char *path, const RtTensorsUser *user,
+                RtTensor **out, int *n)
 {
     int64_t size;
     Reader r = {.arena = a, .path = path};
     TRY(file_open_limited(path, LIMIT_checkpoint, &r.fd, &size));
     r.len = (size_t)size;
-    Status st = read_open(&r, check, cx, out, n);
+    Status st = read_open(&r, user, out, n);
     close(r.fd);
     return st;
 }

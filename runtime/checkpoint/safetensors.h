@@ -23,13 +23,20 @@ typedef struct RtTensor {
     const char *dtype; /* as files have it: "F32" */
     int rank;
     int64_t dims[ST_MAX_RANK];
-    const char *data; /* row-major, little-endian; not aligned when read */
+    const char *data; /* row-major, little-endian */
     size_t bytes;
     size_t at; /* when read: where they begin, among those of all tensors */
 } RtTensor;
 
-/* Checks the tensors of a header, which have no data yet. */
-typedef Status RtTensorsCheck(const void *cx, const RtTensor *tensors, int n);
+/* What a reader of tensors does with them. */
+typedef struct RtTensorsUser {
+    /* Checks the tensors of a header, which have no data yet; or NULL. */
+    Status (*check)(const void *cx, const RtTensor *tensors, int n);
+    /* Memory for t's data; NULL: nobody needs them.  Without this function they
+     * are in the reader's arena. */
+    char *(*place)(const void *cx, const RtTensor *t);
+    const void *cx;
+} RtTensorsUser;
 
 /* The name of a dtype in files, in a. */
 const char *rt_tensor_dtype(Arena *a, DType t);
@@ -39,11 +46,11 @@ const char *rt_tensor_dtype(Arena *a, DType t);
 Status rt_tensors_write(const char *path, const RtTensor *tensors,
                         int n) MUST_USE;
 
-/* Reads all tensors of a file, in a.  Invalid files are errors, also if tensors
+/* Reads the tensors of a file, in a.  Invalid files are errors, also if tensors
  * share bytes, or bytes belong to none.  The header is read first; the data
- * only if the header fits the file and check, which may be NULL, accepts its
- * tensors. */
-Status rt_tensors_read(Arena *a, const char *path, RtTensorsCheck *check,
-                       const void *cx, RtTensor **out, int *n) MUST_USE;
+ * only if the header fits the file and user accepts its tensors.  After an
+ * error the places of data have any bytes. */
+Status rt_tensors_read(Arena *a, const char *path, const RtTensorsUser *user,
+                       RtTensor **out, int *n) MUST_USE;
 
 #endif

@@ -11,6 +11,7 @@
  * column, padded with zeros.
  */
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,41 @@ read_field(Csv *c, bool *more)
     return OK;
 }
 
+/* Splits the text of a row. */
+static void
+split(Csv *c, size_t len)
+{
+    char *text = c->text.data;
+    size_t begin = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] != c->separator)
+            continue;
+        text[i] = 0;
+        VEC_PUSH(c->file->arena, c->fields, ((Field){begin, i - begin}));
+        begin = i + 1;
+    }
+    VEC_PUSH(c->file->arena, c->fields, ((Field){begin, len - begin}));
+}
+
+/* Takes a line that is at hand as a whole and has no quotes, as most are: false
+ * if it is another. */
+static bool
+take_line(Csv *c)
+{
+    size_t have = (size_t)(c->end - c->at);
+    const char *end = memchr(c->at, '\n', have);
+    size_t len = end ? (size_t)(end - c->at) : 0;
+    if (!end || memchr(c->at, '"', len))
+        return false;
+    size_t kept = len && end[-1] == '\r' ? len - 1 : len;
+    str_addn(&c->text, c->at, kept);
+    str_addc(&c->text, 0);
+    split(c, kept);
+    c->at = end + 1;
+    c->line++;
+    return true;
+}
+
 /* The fields of the next line that is not empty; *end: there is none. */
 static Status
 read_row(Csv *c, bool *end)
@@ -173,7 +209,7 @@ read_row(Csv *c, bool *end)
     }
     f->line = c->line;
     *end = byte == AT_END;
-    for (bool more = !*end; more;)
+    for (bool more = !*end && !take_line(c); more;)
         TRY(read_field(c, &more));
     leave(c);
     return OK;
@@ -187,7 +223,9 @@ trimmed(const Csv *c, int64_t i)
     size_t len = c->fields.data[i].len;
     while (len && (text[len - 1] == ' ' || text[len - 1] == '\t'))
         text[--len] = 0;
-    return text + strspn(text, " \t");
+    while (*text == ' ' || *text == '\t')
+        text++;
+    return text;
 }
 
 /* ---- columns ------------------------------------------------------------- */
@@ -329,7 +367,7 @@ is_missing(const char *text)
 {
     static const char *const words[] = {"",     "NA",   "N/A", "n/a",
                                         "NULL", "null", "None"};
-    if (*text && !strchr("Nn", *text))
+    if (*text && *text != 'N' && *text != 'n')
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(text, words[i]) == 0)
@@ -345,10 +383,98 @@ parse_bool(const char *text, Scalar *out)
     return yes || !strcasecmp(text, "false") || !strcmp(text, "0");
 }
 
+/* A number as it is mostly written: digits * 10^exponent, where both are exact
+ * as f64. */
+typedef struct Decimal {
+    bool negative;
+    uint64_t digits;
+    int exponent; /* 0 of an integer */
+} Decimal;
+
+enum { MAX_DIGITS = 18, MAX_EXPONENT = 22 };
+
+/* The digits at *p, after which *p is; false: too many. */
+static bool
+take_digits(const char **p, Decimal *d, int *count)
+{
+    const char *from = *p;
+    for (; **p >= '0' && **p <= '9'; ++*p)
+        d->digits = 10 * d->digits + (uint64_t)(**p - '0');
+    *count += (int)(*p - from);
+    return *p - from <= MAX_DIGITS && *count <= MAX_DIGITS;
+}
+
+static bool
+take_exponent(const char **p, Decimal *d)
+{
+    if (**p != 'e' && **p != 'E')
+        return true;
+    Decimal power = {.negative = (*p)[1] == '-'};
+    int count = 0;
+    *p += power.negative || (*p)[1] == '+' ? 2 : 1;
+    if (!take_digits(p, &power, &count) || !count || power.digits > 1000)
+        return false;
+    d->exponent += (int)power.digits * (power.negative ? -1 : 1);
+    return true;
+}
+
+/* Whether all of text is such a number. */
+static bool
+parse_decimal(const char *text, Decimal *d)
+{
+    const char *p = text;
+    int count = 0;
+    *d = (Decimal){.negative = *p == '-'};
+    p += *p == '-' || *p == '+';
+    if (!take_digits(&p, d, &count))
+        return false;
+    if (*p == '.') {
+        const char *point = ++p;
+        if (!take_digits(&p, d, &count))
+            return false;
+        d->exponent = (int)(point - p);
+    }
+    return count && take_exponent(&p, d) && !*p;
+}
+
+/* Its f64, rounded once, as there is one operation on exact numbers. */
+static bool
+decimal_value(const Decimal *d, double *out)
+{
+    static const double powers[MAX_EXPONENT + 1] = {
+        1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    int e = d->exponent;
+    if (d->digits > UINT64_C(1) << 53 || e < -MAX_EXPONENT || e > MAX_EXPONENT)
+        return false;
+    double x = (double)d->digits;
+    x = e < 0 ? x / powers[-e] : x * powers[e];
+    *out = d->negative ? -x : x;
+    return true;
+}
+
+/* Whether the f32 next to x, the f64 next to a number, is the f32 next to that
+ * number: x is not half way between two. */
+static bool
+rounds_to_f32(double x)
+{
+    uint64_t bits, below = (UINT64_C(1) << 29) - 1;
+    memcpy(&bits, &x, sizeof bits);
+    double size = fabs(x);
+    return size == 0 || (size >= FLT_MIN && size <= FLT_MAX &&
+                         (bits & below) != UINT64_C(1) << 28);
+}
+
 static bool
 parse_integer(const char *text, DType t, Scalar *out)
 {
     char *end;
+    Decimal d;
+    if (parse_decimal(text, &d) && !d.exponent && !strpbrk(text, ".eE")) {
+        int64_t x = d.negative ? -(int64_t)d.digits : (int64_t)d.digits;
+        *out = scalar_int(t, x);
+        return int_fits(t, x);
+    }
     errno = 0;
     long long x = strtoll(text, &end, 10);
     if (end == text || *end || errno || !int_fits(t, x))
@@ -362,7 +488,14 @@ static bool
 parse_float(const char *text, DType t, Scalar *out)
 {
     char *end;
-    double x = t == DT_f64 ? strtod(text, &end) : strtof(text, &end);
+    double x;
+    Decimal d;
+    if (parse_decimal(text, &d) && decimal_value(&d, &x) &&
+        (t != DT_f32 || rounds_to_f32(x))) {
+        *out = scalar_float(t, x);
+        return !isinf(out->f);
+    }
+    x = t == DT_f64 ? strtod(text, &end) : strtof(text, &end);
     if (t == DT_f16 || t == DT_bf16)
         x = strtod(text, &end);
     *out = scalar_float(t, x);
@@ -387,10 +520,9 @@ quoted(Arena *a, const char *text)
 }
 
 static Status
-read_value(const Csv *c, int component, int64_t column, Scalar *out)
+read_value(const Csv *c, int component, DType t, int64_t column, Scalar *out)
 {
     const char *text = trimmed(c, column);
-    DType t = rt_file_type(c->file, component)->dtype;
     if (!is_missing(text)) {
         if (parse_value(text, t, out))
             return OK;
@@ -431,7 +563,7 @@ read_component(const Csv *c, int i, char *to)
     int64_t n = width_of(c->file, i);
     for (int64_t k = 0; k < n; k++) {
         Scalar x;
-        TRY(read_value(c, i, c->columns[i] + k, &x));
+        TRY(read_value(c, i, t->dtype, c->columns[i] + k, &x));
         scalar_store(t->dtype, to, k, x);
     }
     return OK;

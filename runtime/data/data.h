@@ -131,14 +131,15 @@ const void *rt_iter_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_rows(const RtIter *it, int replica);
 int64_t rt_iter_all_rows(const RtIter *it);
 
-/* Whether the step after the current one is there already, or, after a wait of
- * a second at most for a pipeline on a thread of its own, is now; its data stay
- * where they are until the call of rt_iter_next after the next one, or of
- * rt_iter_open. */
-bool rt_iter_is_ahead(RtIter *it, bool waits);
+/* Of the steps after the current one, number k from 0: whether it is there
+ * already, as all before it are, or, after a wait of a second at most for a
+ * pipeline on a thread of its own, is now; its data stay where they are until
+ * the call of rt_iter_next after the one that takes it, or of rt_iter_open. */
+bool rt_iter_is_ahead(RtIter *it, int k, bool waits);
 /* Of that step, and of a replica of a worker that is open here. */
-const void *rt_iter_next_data(const RtIter *it, int replica, int component);
-int64_t rt_iter_next_rows(const RtIter *it, int replica);
+const void *rt_iter_next_data(const RtIter *it, int k, int replica,
+                              int component);
+int64_t rt_iter_next_rows(const RtIter *it, int k, int replica);
 
 /* Whether the pipelines of that worker, from 0, are open in this process. */
 bool rt_iter_has_worker(const RtIter *it, int worker);

@@ -475,41 +475,43 @@ rt_iter_all_rows(const RtIter *it)
 
 /* For a second: a pipeline may never make it. */
 static void
-wait_a_while(RtIter *it)
+wait_a_while(RtIter *it, int k)
 {
     enum { TENTHS = 10 };
-    uint32_t next = (uint32_t)it->next;
-    for (int i = 0;
-         i < TENTHS && rt_wait_word_load(&it->made) == next && !is_stopped(it);
+    uint32_t before = (uint32_t)it->next + (uint32_t)k;
+    for (int i = 0; i < TENTHS && rt_wait_word_load(&it->made) == before &&
+                    !is_stopped(it);
          i++)
-        rt_wait_word_wait(&it->made, next, it->spin);
+        rt_wait_word_wait(&it->made, before, it->spin);
 }
 
 bool
-rt_iter_is_ahead(RtIter *it, bool waits)
+rt_iter_is_ahead(RtIter *it, int k, bool waits)
 {
     uint32_t pass = rt_wait_word_load(&it->pass);
     if (it->ended || pass == 0)
         return false;
     if (waits && it->threads)
-        wait_a_while(it);
-    if (rt_wait_word_load(&it->made) == (uint32_t)it->next)
+        wait_a_while(it, k);
+    uint64_t step = it->next + (uint64_t)k;
+    if (rt_wait_word_load(&it->made) == (uint32_t)step)
         return false;
-    const Slot *s = slot_of(it, it->next);
+    const Slot *s = slot_of(it, step);
     return s->pass == pass && !s->end && !s->failed;
 }
 
 const void *
-rt_iter_next_data(const RtIter *it, int replica, int component)
+rt_iter_next_data(const RtIter *it, int k, int replica, int component)
 {
-    const Slot *s = slot_of(it, it->next);
+    const Slot *s = slot_of(it, it->next + (uint64_t)k);
     return part_of(it, s->steps, replica)->data[component];
 }
 
 int64_t
-rt_iter_next_rows(const RtIter *it, int replica)
+rt_iter_next_rows(const RtIter *it, int k, int replica)
 {
-    return part_of(it, slot_of(it, it->next)->steps, replica)->rows;
+    const Slot *s = slot_of(it, it->next + (uint64_t)k);
+    return part_of(it, s->steps, replica)->rows;
 }
 
 /* ---- opening and closing ------------------------------------------------ */

@@ -209,7 +209,7 @@ rt_agree_ahead(RtRun *run)
         RtIterBinding *it = &run->iterators[i];
         RtNextStep *n = &it->agreed;
         if (!n->can_be_ahead || !n->has_moved || n->has_begun || n->is_known ||
-            !rt_iter_is_ahead(it->iter, false))
+            !rt_iter_is_ahead(it->iter, 0, false))
             continue;
         TRY(begin_with_data(run, it));
     }

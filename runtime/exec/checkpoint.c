@@ -94,15 +94,21 @@ add_live(const RtRun *run, RtSafepoint *s)
     }
 }
 
+/* Those of a safepoint to which a variable belongs. */
+static RtExtents *
+extents_of(RtSafepoint *s, const IrVar *v)
+{
+    return v->type.locality == LOCAL_ON ? &s->central
+           : ir_var_is_shared(v)        ? &s->shared
+                                        : &s->own;
+}
+
 static void
 add_variables(const RtRun *run, RtSafepoint *s)
 {
     for (int i = 0; i < run->module->vars.len; i++) {
         const IrVar *v = run->module->vars.data[i];
-        RtExtents *to = v->type.locality == LOCAL_ON ? &s->first
-                        : ir_var_is_shared(v)        ? &s->shared
-                                                     : &s->own;
-        add_extent(run, to, &v->type, v->place);
+        add_extent(run, extents_of(s, v), &v->type, v->place);
     }
 }
 
@@ -116,9 +122,9 @@ list_safepoint(RtRun *run, RtSafepoint *s, IrFunc *main)
         VEC_PUSH(run->arena, s->frame, counters);
     merge(&s->frame);
     merge(&s->shared);
-    merge(&s->first);
+    merge(&s->central);
     merge(&s->own);
-    int64_t bytes = bytes_of(&s->frame) + bytes_of(&s->first) +
+    int64_t bytes = bytes_of(&s->frame) + bytes_of(&s->central) +
                     bytes_of(&s->shared) +
                     run->num_replicas * bytes_of(&s->own);
     if (bytes > run->resume.bytes)
@@ -160,7 +166,7 @@ note_progress(RtRun *run)
 /* A checkpoint knows replicas, not devices or processes: it can be resumed on
  * any number of them.  Shared values are saved once, from the first device. */
 static void
-shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
+shared_archive(RtRun *run, const RtExtent *e, RtArchive *ar)
 {
     char block[BLOCK_BYTES];
     int each = run->replicas_each;
@@ -172,7 +178,7 @@ shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
                         n);
         note_progress(run);
         rt_archive_bytes(ar, block, n);
-        for (int i = 0; ar->reads && !ar->wrong && i < num_devices; i++)
+        for (int i = 0; ar->reads && !ar->wrong && i < run->num_devices; i++)
             rt_copy_in(rt_ptr_add(run->locals[i * each].shared, (size_t)at),
                        block, n);
     }
@@ -206,12 +212,20 @@ own_values_archive(RtRun *run, const RtSafepoint *p, int first, int num,
             own_archive(run, &p->own.data[i], r, ar);
 }
 
+/* Variables of central storage, which their home alone has. */
+static void
+central_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+{
+    for (int i = 0; i < p->central.len; i++)
+        own_archive(run, &p->central.data[i], run->module->home, ar);
+}
+
 /* ---- parts of processes ------------------------------------------------- */
 
-/* What the chief lacks comes from the other processes of the job: the values of
- * their replicas, then, iterator by iterator, the states of the workers that
- * are not open in the chief.  Each is sent by the process with the worker's
- * first replica. */
+/* What the chief lacks comes from the other processes of the job: variables of
+ * central storage, the values of their replicas, then, iterator by iterator,
+ * the states of the workers that are not open in the chief.  Each is sent by
+ * the process with the worker's first replica. */
 static bool
 sends_worker(const RtRun *run, int rank, int worker)
 {
@@ -220,12 +234,20 @@ sends_worker(const RtRun *run, int rank, int worker)
 }
 
 static bool
+sends_home(const RtRun *run, const RtSafepoint *p, int rank)
+{
+    return rank > 0 && p->central.len &&
+           rt_rank_of(run, run->module->home) == rank;
+}
+
+static bool
 lacks_parts(const RtRun *run, const RtSafepoint *p)
 {
     const IrModule *m = run->module;
     int last = run->num_replicas - run->num_replicas / m->num_workers;
     bool lacks_workers = m->iters.len && rt_rank_of(run, last) > 0;
-    return run->size > 1 && (p->own.len || lacks_workers);
+    bool lacks_home = sends_home(run, p, rt_rank_of(run, m->home));
+    return run->size > 1 && (p->own.len || lacks_workers || lacks_home);
 }
 
 static Status
@@ -245,9 +267,12 @@ static Status
 make_part(RtRun *run, const RtSafepoint *p, RtArchive *part)
 {
     rt_archive_clear(part);
+    if (sends_home(run, p, run->rank))
+        central_archive(run, p, part);
     own_values_archive(run, p, run->first_local, run->num_local, part);
     for (int i = 0; i < run->module->iters.len; i++)
-        TRY(add_workers(run, run->iterators[i].iter, part));
+        if (run->iterators[i].iter)
+            TRY(add_workers(run, run->iterators[i].iter, part));
     return OK;
 }
 
@@ -313,6 +338,23 @@ replicas_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
     }
 }
 
+/* Every process finds all of it in the bytes; the chief writes what the home's
+ * process has sent. */
+static void
+home_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+{
+    int rank = rt_rank_of(run, run->module->home);
+    size_t n = (size_t)bytes_of(&p->central);
+    if (ar->reads || !sends_home(run, p, rank)) {
+        central_archive(run, p, ar);
+        return;
+    }
+    RtArchive *from = &run->resume.parts.readers[rank];
+    assert(n <= from->len - from->at);
+    rt_archive_bytes(ar, from->data + from->at, n);
+    from->at += n;
+}
+
 static void
 places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
 {
@@ -321,9 +363,8 @@ places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
         rt_archive_bytes(ar, frame + e->begin, (size_t)(e->end - e->begin));
     }
     for (int i = 0; i < p->shared.len; i++)
-        shared_archive(run, &p->shared.data[i], run->num_devices, ar);
-    for (int i = 0; i < p->first.len; i++)
-        shared_archive(run, &p->first.data[i], 1, ar);
+        shared_archive(run, &p->shared.data[i], ar);
+    home_archive(run, p, ar);
 }
 
 /* ---- main --------------------------------------------------------------- */
@@ -350,24 +391,61 @@ clock_archive(RtRun *run, RtArchive *ar)
         run->now_offset = now - rt_seconds();
 }
 
-/* Before its first step main has no values. */
+/* A coordinator has not opened what only workers take elements of. */
 static Status
-main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
+iterators_archive(RtRun *run, RtArchive *ar)
+{
+    for (int i = 0; i < run->module->iters.len && !ar->wrong; i++)
+        if (run->iterators[i].iter)
+            TRY(rt_iter_archive(run->iterators[i].iter, ar,
+                                ar->reads ? NULL : other_workers(run)));
+    return OK;
+}
+
+/* Where servers and workers have the rest of the state, it is resumed with such
+ * ones. */
+static void
+coordinator_archive(RtRun *run, RtArchive *ar)
+{
+    const RtCoordinatorState *c = run->resume.coordinator;
+    bool has_tasks = c != NULL;
+    rt_archive_bool(ar, &has_tasks);
+    if (has_tasks && !c)
+        rt_archive_fail(ar, "it is of a job with servers and workers: resume "
+                            "it with -n workers=W,ps=P");
+    else if (!has_tasks && c)
+        rt_archive_fail(ar, "it is of a run in one process: resume it without "
+                            "servers and workers");
+    else if (c)
+        c->archive(run, ar);
+}
+
+/* Where main is, and the sizes of batches there; of none before its first step.
+ */
+static void
+place_archive(RtRun *run, int64_t *safepoint, RtArchive *ar)
 {
     rt_archive_i64(ar, &run->stats.steps, 0, INT64_MAX);
     rt_archive_i64(ar, safepoint, AT_BEGINNING, run->resume.num_safepoints - 1);
     clock_archive(run, ar);
     if (*safepoint == AT_BEGINNING)
-        return rt_archive_end(ar);
-    const RtSafepoint *p = &run->resume.safepoints[*safepoint];
+        return;
     batches_archive(run->module, &run->main, ar);
     for (int r = 0; r < run->num_replicas; r++)
         batches_archive(run->module, &run->replicas[r], ar);
+}
+
+static Status
+main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
+{
+    place_archive(run, safepoint, ar);
+    if (*safepoint == AT_BEGINNING || ar->wrong)
+        return rt_archive_end(ar);
+    const RtSafepoint *p = &run->resume.safepoints[*safepoint];
     places_archive(run, main->call.base, p, ar);
     replicas_archive(run, p, ar);
-    for (int i = 0; i < run->module->iters.len; i++)
-        TRY(rt_iter_archive(run->iterators[i].iter, ar,
-                            ar->reads ? NULL : other_workers(run)));
+    coordinator_archive(run, ar);
+    TRY(iterators_archive(run, ar));
     return rt_archive_end(ar);
 }
 
@@ -385,6 +463,15 @@ events_archive(RtRun *run, RtArchive *ar)
     rt_archive_i64(ar, &r->events_bytes, 0, INT64_MAX);
     if (strchr(r->events_name, '/'))
         rt_archive_fail(ar, "\"%s\" is no name of a file", r->events_name);
+}
+
+/* Beside the coordinator's. */
+static const char *
+events_folder(const RtRun *run)
+{
+    const char *folder = run->options->log_dir;
+    return run->evaluator ? arena_printf(run->arena, "%s/evaluator", folder)
+                          : folder;
 }
 
 /* The file may have been moved away since: then a new one begins. */
@@ -417,7 +504,7 @@ rt_open_events(RtRun *run)
         return OK;
     return r->is_resuming && *r->events_name
                ? continue_events(run)
-               : rt_events_open(o->log_dir, &run->events);
+               : rt_events_open(events_folder(run), &run->events);
 }
 
 /* ---- beginning ---------------------------------------------------------- */
@@ -460,14 +547,37 @@ read_newest(RtRun *run)
     return OK;
 }
 
+/* Of the tasks of a job the coordinator alone has a main. */
+static bool
+calls_main(const RtRun *run)
+{
+    const RtTaskOptions *task = run->options->task;
+    return !task || task->role == RT_ROLE_alone ||
+           task->role == RT_ROLE_coordinator;
+}
+
+/* Each worker of a coordinator may have iterators of its own. */
+static int64_t
+most_bytes(const RtRun *run)
+{
+    enum { MOST_WORKERS = 4096 };
+    int64_t each = 0;
+    bool has_workers = run->resume.coordinator || run->evaluator;
+    for (int i = 0; has_workers && i < run->module->iters.len; i++)
+        each += ir_iter_bytes(run->module, run->module->iters.data[i]);
+    return run->resume.bytes + MOST_WORKERS * each;
+}
+
 Status
 rt_open_checkpoints(RtRun *run)
 {
     RtResume *r = &run->resume;
     const RtOptions *o = run->options;
     RtOwner owner = {run->plan->hash, (uint32_t)run->num_replicas,
-                     (size_t)r->bytes};
-    r->is_on = o->checkpoint_dir != NULL;
+                     (size_t)most_bytes(run)};
+    r->is_on = o->checkpoint_dir && calls_main(run);
+    if (run->evaluator)
+        r->folder = rt_checkpoints_follow(o->checkpoint_dir, &owner);
     if (!r->is_on)
         return OK;
     if (rt_is_chief(run))
@@ -477,7 +587,7 @@ rt_open_checkpoints(RtRun *run)
     return r->folder ? rt_checkpoints_expect_none(r->folder) : OK;
 }
 
-/* ---- going on ----------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 /* A disk may take longer than the timeout of other operations. */
 static Status
@@ -497,6 +607,8 @@ write_checkpoint(RtInvocation *main, int64_t safepoint)
     RtRun *run = main->executor->run;
     RtResume *r = &run->resume;
     r->step = run->stats.steps;
+    if (safepoint != AT_BEGINNING && r->coordinator)
+        TRY(r->coordinator->collect(main, &r->safepoints[safepoint]));
     if (safepoint != AT_BEGINNING &&
         lacks_parts(run, &r->safepoints[safepoint]))
         TRY(gather_parts(run, &r->safepoints[safepoint]));
@@ -523,6 +635,79 @@ begin(RtRun *run, RtInvocation *main)
     return wait_for_disk(run);
 }
 
+/* ---- variables of another run -------------------------------------------- */
+
+static void
+skip_extents(const RtExtents *list, RtArchive *ar)
+{
+    rt_archive_place(ar, (size_t)bytes_of(list));
+}
+
+/* Those of an extent that are variables, to where `base` has them. */
+static void
+take_variables(RtRun *run, RtSafepoint *s, const RtExtents *of,
+               const RtExtent *e, const char *bytes, RtDevicePtr base)
+{
+    for (int i = 0; i < run->module->vars.len; i++) {
+        int64_t n;
+        const IrVar *v = run->module->vars.data[i];
+        int64_t at = v->place.offset;
+        if (extents_of(s, v) == of && at >= e->begin && at < e->end &&
+            ir_type_bytes(run->module, &v->type, &n))
+            rt_copy_in(rt_ptr_add(base, (size_t)at), bytes + (at - e->begin),
+                       (size_t)n);
+    }
+}
+
+/* num bases, every one of which gets what is there once. */
+static void
+take_extents(RtRun *run, RtSafepoint *s, const RtExtents *of,
+             const RtDevicePtr *bases, int num, RtArchive *ar)
+{
+    for (int i = 0; i < of->len; i++) {
+        const RtExtent *e = &of->data[i];
+        char *bytes = rt_archive_place(ar, (size_t)(e->end - e->begin));
+        for (int k = 0; bytes && k < num; k++)
+            take_variables(run, s, of, e, bytes, bases[k]);
+        note_progress(run);
+    }
+}
+
+static void
+take_all_variables(RtRun *run, RtSafepoint *s, Arena *scratch, RtArchive *ar)
+{
+    RtDevicePtr *shared =
+        NEW_ARRAY(scratch, RtDevicePtr, (size_t)run->num_devices);
+    for (int i = 0; i < run->num_devices; i++)
+        shared[i] = run->locals[i * run->replicas_each].shared;
+    skip_extents(&s->frame, ar);
+    take_extents(run, s, &s->shared, shared, run->num_devices, ar);
+    take_extents(run, s, &s->central, &run->replicas[run->module->home].base, 1,
+                 ar);
+    for (int r = 0; r < run->num_replicas; r++)
+        take_extents(run, s, &s->own, &run->replicas[r].base, 1, ar);
+}
+
+Status
+rt_restore_variables(RtRun *run, const RtCheckpoint *c)
+{
+    int64_t safepoint = AT_BEGINNING;
+    Arena *scratch = arena_new(NULL, "reading a checkpoint");
+    RtArchive ar = rt_archive_reader(scratch, c->state, c->len);
+    rt_params_archive(run, &ar);
+    events_archive(run, &ar);
+    run->resume.events_name = "";
+    place_archive(run, &safepoint, &ar);
+    if (safepoint != AT_BEGINNING && !ar.wrong)
+        take_all_variables(run, &run->resume.safepoints[safepoint], scratch,
+                           &ar);
+    Status st = ar.wrong ? rt_archive_end(&ar) : rt_devices_status(run);
+    arena_release(scratch);
+    return st;
+}
+
+/* ---- going on ------------------------------------------------------------ */
+
 static Status
 go_on(RtRun *run, RtInvocation *main)
 {
@@ -530,6 +715,8 @@ go_on(RtRun *run, RtInvocation *main)
     TRY(status_note(main_archive(run, main, &main->call.resume, &r->read),
                     "resuming from a checkpoint in \"%s\"",
                     run->options->checkpoint_dir));
+    if (main->call.resume != AT_BEGINNING && r->coordinator)
+        TRY(r->coordinator->distribute(run));
     TRY(rt_devices_status(run));
     run->stats.resumed = r->step = run->stats.steps;
     atomic_store(&run->watchdog.steps, run->stats.steps);
@@ -560,8 +747,9 @@ rt_resume(RtRun *run, RtInvocation *main)
         return OK;
     if (!r->num_safepoints)
         return status_new(STATUS_USAGE,
-                          "--checkpoint: main has no loop over a dataset, and "
-                          "checkpoints are made after rounds of one");
+                          "--checkpoint: main has no loop over a dataset, nor "
+                          "one that joins closures, and checkpoints are made "
+                          "after rounds of these");
     if (rt_is_chief(run))
         r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
     if (run->size > 1)

@@ -15,12 +15,12 @@ typedef struct RtExtent {
 
 typedef VEC(RtExtent) RtExtents;
 
-/* The end of a round of a dataset loop, and the bytes that main needs to
- * continue there: of its frame, of shared values, of values on the first device
- * only, of each replica's own values. */
+/* The end of a round of a loop, and the bytes that main needs to continue
+ * there: of its frame, of shared values, of variables of central storage, of
+ * each replica's own values. */
 typedef struct RtSafepoint {
     IrOp *loop;
-    RtExtents frame, shared, first, own;
+    RtExtents frame, shared, central, own;
 } RtSafepoint;
 
 /* What the processes of a job have of a checkpoint. */
@@ -31,8 +31,19 @@ typedef struct RtParts {
     RtWorkerState *workers; /* of an iterator: those not open in the chief */
 } RtParts;
 
+/* What a coordinator's checkpoint has beside main's: other tasks have parts of
+ * its state. */
+typedef struct RtCoordinatorState {
+    /* Before one is written: main has what the other tasks have. */
+    Status (*collect)(RtInvocation *main, const RtSafepoint *p);
+    void (*archive)(RtRun *run, RtArchive *ar);
+    /* After one was read: they have what main has. */
+    Status (*distribute)(RtRun *run);
+} RtCoordinatorState;
+
 typedef struct RtResume {
-    bool is_on;            /* checkpoints are made */
+    bool is_on;                            /* checkpoints are made */
+    const RtCoordinatorState *coordinator; /* NULL: the run is none */
     RtCheckpoints *folder; /* the chief's; NULL: it is not open */
     RtArchive written;     /* of the last one */
     RtParts parts;         /* in a job */
@@ -53,6 +64,8 @@ void rt_list_safepoints(RtRun *run, IrFunc *main);
  * is read once everything is open, before main is called. */
 Status rt_open_checkpoints(RtRun *run) MUST_USE;
 Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
+/* The variables become what they were at a checkpoint of another run. */
+Status rt_restore_variables(RtRun *run, const RtCheckpoint *c) MUST_USE;
 /* The file of summaries, new or the one that was begun. */
 Status rt_open_events(RtRun *run) MUST_USE;
 /* Main is at this safepoint: makes a checkpoint when it is time. */

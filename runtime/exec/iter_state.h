@@ -10,16 +10,20 @@
 
 struct RtIterBinding {
     const IrIter *ir;
+    bool is_evaluators; /* main evaluate has it, and nobody else */
     RtIter *iter;
     int64_t bound, all_bound; /* of the rows of a replica, and of all */
     RtNextStep agreed;        /* with the other processes */
     const RtHostOp *next;     /* one that takes its steps; NULL: none does */
-    int64_t *slots;  /* of devices with memory of their own: where in each
-                        replica's arena a step is copied, for each component */
-    bool is_ahead;   /* the slots have the next step */
-    RtEvent *copied; /* for each device: the current step's data are read, */
-    RtEvent *ahead;  /* and the next one's */
-    RtEvent *taken;  /* the slots are read */
+    /* Of devices with memory of their own: steps are copied to slots in turn. */
+    int num_slots;  /* 0: there is none */
+    int64_t *slots; /* for each, and each component: where in a replica's
+                       arena */
+    int current;    /* the slot of the current step; 0 without slots */
+    int first;      /* the slot of the next step */
+    int num_ahead;  /* slots from there on that have steps */
+    RtEvent *copied; /* for each slot and device: the step's data are read */
+    RtEvent *taken;  /* and the slot is */
 };
 
 /* A dataset function in use: one thread at a time calls it. */

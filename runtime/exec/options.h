@@ -31,6 +31,7 @@ typedef struct RtOptions {
     const RtSet *sets;
     int num_sets;
     const char *data_dir; /* NULL: where the plan is */
+    const char *metrics;  /* where a coordinator serves them; NULL: nowhere */
     const char *log_dir;  /* of event files; NULL: summaries are not kept */
     const char *devices;  /* NULL: as the plan says */
     const char *checkpoint_dir; /* NULL: none are made */
@@ -80,8 +81,8 @@ typedef struct RtOptions {
     /* Ends the process with this status, whose message it prints: a thread of
      * the run does not come back.  NULL: it is waited for. */
     void (*abandon)(const Plan *plan, Status st);
-    /* Called after each iteration of a dataset loop of main, with the number
-     * of those so far; may be NULL. */
+    /* Called at each safepoint of main, with the number of those so far; may
+     * be NULL. */
     void (*on_step)(void *data, int64_t step);
     void *on_step_data;
 } RtOptions;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <string.h>
 #include "ir/base/io/file.h"
 #include "runtime/checkpoint/archive.h"
 #include "runtime/exec/not_finite.h"
@@ -21,6 +22,18 @@ rt_flush(const RtRun *run)
     return OK;
 }
 
+static void
+put(FILE *out, const char *prefix, const char *text, size_t len)
+{
+    for (size_t n; prefix && len; text += n, len -= n) {
+        const char *end = memchr(text, '\n', len);
+        n = end ? (size_t)(end - text) + 1 : len;
+        fputs(prefix, out);
+        fwrite(text, 1, n, out);
+    }
+    fwrite(text, 1, len, out);
+}
+
 /* glibc reports a line that was accepted and could not be written only by
  * ferror. */
 void
@@ -32,7 +45,8 @@ rt_print(RtRun *run, const char *text, size_t len)
     rt_progress_clear(&run->progress);
     if (run->out_error)
         return;
-    if (fwrite(text, 1, len, out) < len || ferror(out))
+    put(out, run->prefix, text, len);
+    if (ferror(out))
         run->out_error = errno;
 }
 

@@ -13,10 +13,14 @@
 static Status
 bad_value(const RtSet *set, DType t)
 {
+    const char *example = t == DT_bool        ? "true"
+                          : dtype_is_float(t) ? "0.5"
+                                              : "8";
     return status_new(STATUS_USAGE,
-                      "--set %s=%s: the param is %s, which that "
-                      "is not",
-                      set->name, set->value, dtype_info[t].name);
+                      "--set %s=%s: the param is %s, which \"%s\" is not, and "
+                      "--set %s=%s would be",
+                      set->name, set->value, dtype_info[t].name, set->value,
+                      set->name, example);
 }
 
 static bool
@@ -215,6 +219,10 @@ rt_read_params(RtRun *run)
         run->params[i] = default_of(run, p);
         run->texts[i] =
             (FormatName){p->text ? p->name : "", p->text ? p->text : ""};
+    }
+    if (run->told_params.len) {
+        rt_params_archive(run, &run->told_params);
+        return rt_archive_end(&run->told_params);
     }
     if (run->resume.is_resuming)
         rt_params_archive(run, &run->resume.read);

@@ -9,7 +9,7 @@
 
 typedef struct RtRun RtRun;
 
-/* --seed is one of them. */
+/* --seed is one of them.  Tasks have the values of their coordinator. */
 Status rt_read_params(RtRun *run) MUST_USE;
 void rt_params_archive(RtRun *run, RtArchive *ar);
 

@@ -26,6 +26,7 @@ struct RtRun {
     const RtOptions *options;
     const TfdHooks *hooks;        /* that compiled code calls */
     const RtHostOpInfo *host_ops; /* for each IrOpKind */
+    const char *prefix; /* before each line that is printed; NULL: nothing */
     int out_error; /* errno of the first line that could not be printed, or 0 */
     const char *data_dir;
     uint64_t seed;
@@ -48,6 +49,9 @@ struct RtRun {
     struct RtCarrier *carrier; /* NULL: they share memory */
     struct RtPs *ps; /* as a task of a parameter-server job; NULL: none */
     struct RtPsClient *ps_client; /* of its servers; NULL: it needs none */
+    RtArchive told_params;        /* by a coordinator; of no bytes: by nobody */
+    struct RtHttp *metrics;       /* of its job; NULL: nobody is served */
+    struct RtEvaluator *evaluator; /* of a job; NULL: the run is none */
     int rank, size;               /* of this process, in the job */
     int local_rank, local_size;   /* and on its machine */
     int num_replicas;             /* of all processes */
@@ -66,7 +70,9 @@ struct RtRun {
     Map *fns;             /* name -> RtFunction */
     Scalar *params;       /* as the module's params */
     FormatName *texts;    /* the same of strings; others have no value */
-    RtIterBinding *iterators;      /* as the module's iters */
+    RtIterBinding *iterators; /* as the module's iters */
+    /* Opens the sources of one that is not open yet. */
+    Status (*open_iterator)(RtRun *run, RtIterBinding *it);
     VEC(RtElementCall *) elements; /* dataset functions in use */
     /* Sends what h, a push of a worker's program, has for the servers; NULL:
      * the variables are those of this process. */

@@ -2,13 +2,15 @@
  * batch.c - copies batches to the devices
  *
  * In memory that is the host's, a batch is copied to its rows when main takes
- * the step.  Other devices have a slot beside the rows: while programs compute
- * with a batch, the next one is copied to the slot, and then from there to the
- * rows, where programs expect it.  Copies to the slot are on their own queue
- * and wait until the slot was read; programs wait until it was written.
+ * the step.  Other devices have slots beside the rows: while programs compute
+ * with a batch, the next ones are copied to the slots, and from there to the
+ * rows in their turn, where programs expect them.  Copies to a slot are on
+ * their own queue and wait until the slot was read; programs wait until it was
+ * written.
  */
 #include "runtime/ops/batch.h"
 
+#include "ir/analysis/footprint.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/run_state.h"
@@ -22,31 +24,42 @@ num_components(const RtIterBinding *it)
 }
 
 static Status
-reserve_slots_of(RtRun *run, RtIterBinding *it)
+reserve_slot(RtRun *run, RtIterBinding *it, int64_t *places)
 {
     int64_t end = run->arena_bytes, bytes;
-    it->slots = NEW_ARRAY(run->arena, int64_t, (size_t)num_components(it));
     for (int i = 0; i < num_components(it); i++) {
         const IrType *t = &it->next->op->results[i]->type;
-        it->slots[i] = rt_align(end);
+        places[i] = rt_align(end);
         if (!ir_type_bytes(run->module, t, &bytes) ||
-            __builtin_add_overflow(it->slots[i], bytes, &end))
+            __builtin_add_overflow(places[i], bytes, &end))
             end = INT64_MAX; /* which is refused */
     }
     return rt_reserve_arena(run, end);
 }
 
+static Status
+reserve_slots_of(RtRun *run, RtIterBinding *it)
+{
+    int n = num_components(it);
+    it->num_slots = (int)ir_iter_fetched(it->ir);
+    it->slots =
+        NEW_ARRAY(run->arena, int64_t, (size_t)it->num_slots *(size_t)n);
+    for (int i = 0; i < it->num_slots; i++)
+        TRY(reserve_slot(run, it, it->slots + (size_t)i * (size_t)n));
+    return OK;
+}
+
 Status
 rt_reserve_slots(RtRun *run)
 {
-    size_t n = (size_t)run->num_devices;
     for (int i = 0; run->iterators && i < run->module->iters.len; i++) {
         RtIterBinding *it = &run->iterators[i];
-        it->copied = NEW_ARRAY(run->arena, RtEvent, n);
-        it->ahead = NEW_ARRAY(run->arena, RtEvent, n);
-        it->taken = NEW_ARRAY(run->arena, RtEvent, n);
         if (it->next && !run->caps->is_host_visible)
             TRY(reserve_slots_of(run, it));
+        size_t n = (size_t)(it->num_slots ? it->num_slots : 1);
+        n *= (size_t)run->num_devices;
+        it->copied = NEW_ARRAY(run->arena, RtEvent, n);
+        it->taken = NEW_ARRAY(run->arena, RtEvent, n);
     }
     return OK;
 }
@@ -66,61 +79,75 @@ component_bytes(const RtRun *run, const RtHostOp *h, int i, int64_t rows)
 
 /* ---- copies ------------------------------------------------------------- */
 
-static void
-wait_for(const RtRun *run, const RtEvent *events)
+/* Those of a slot, for each device. */
+static RtEvent *
+events_of(const RtRun *run, RtEvent *events, int slot)
 {
-    for (int i = 0; events && i < run->num_devices; i++)
-        rt_event_wait(events[i]);
+    return events + (size_t)slot * (size_t)run->num_devices;
+}
+
+static void
+wait_for(const RtRun *run, const RtIterBinding *it, int slot)
+{
+    if (!it->copied)
+        return;
+    const RtEvent *copied = events_of(run, it->copied, slot);
+    for (int i = 0; i < run->num_devices; i++)
+        rt_event_wait(copied[i]);
 }
 
 void
 rt_end_copy(const RtRun *run, const RtIterBinding *it)
 {
-    wait_for(run, it->copied);
+    wait_for(run, it, it->current);
 }
 
 void
 rt_end_copies(const RtRun *run, RtIterBinding *it)
 {
-    wait_for(run, it->copied);
-    wait_for(run, it->ahead);
-    it->is_ahead = false;
+    wait_for(run, it, it->current);
+    for (int i = 0; i < it->num_slots; i++)
+        wait_for(run, it, i);
+    it->num_ahead = 0;
 }
 
 static RtDevicePtr
-slot_place(const RtIterBinding *it, const RtExecutor *replica, int i)
+slot_place(const RtIterBinding *it, int slot, const RtExecutor *replica, int i)
 {
-    return rt_ptr_add(replica->base, (size_t)it->slots[i]);
+    int64_t at = it->slots[slot * num_components(it) + i];
+    return rt_ptr_add(replica->base, (size_t)at);
 }
 
-/* The current step's, or the next one's. */
+/* A step that is copied: that of the current slot, or the one that so many
+ * others come before. */
+enum { NOW = -1 };
+
 static void
-copy_to_slot(const RtRun *run, const RtIterBinding *it,
-             const RtExecutor *replica, bool next)
+copy_to_slot(const RtRun *run, const RtIterBinding *it, int slot,
+             const RtExecutor *replica, int ahead)
 {
     int r = replica->replica;
     RtDevice *d = replica->device;
-    int64_t rows =
-        next ? rt_iter_next_rows(it->iter, r) : rt_iter_rows(it->iter, r);
+    int64_t rows = ahead == NOW ? rt_iter_rows(it->iter, r)
+                                : rt_iter_next_rows(it->iter, ahead, r);
     for (int i = 0; i < num_components(it); i++)
-        d->ops->copy_in(d->queues[QUEUE_COPY], slot_place(it, replica, i),
-                        next ? rt_iter_next_data(it->iter, r, i)
-                             : rt_iter_data(it->iter, r, i),
+        d->ops->copy_in(d->queues[QUEUE_COPY], slot_place(it, slot, replica, i),
+                        ahead == NOW ? rt_iter_data(it->iter, r, i)
+                                     : rt_iter_next_data(it->iter, ahead, r, i),
                         component_bytes(run, it->next, i, rows));
 }
 
 static void
-copy_to_slots(const RtRun *run, const RtIterBinding *it, bool next,
-              RtEvent *copied)
+copy_to_slots(const RtRun *run, const RtIterBinding *it, int slot, int ahead)
 {
     int each = run->replicas_each;
     for (int i = 0; i < run->num_devices; i++) {
         RtDevice *d = run->devices[i];
         RtQueue *q = d->queues[QUEUE_COPY];
-        d->ops->wait_event(q, it->taken[i]);
+        d->ops->wait_event(q, events_of(run, it->taken, slot)[i]);
         for (int k = 0; k < each; k++)
-            copy_to_slot(run, it, &run->locals[i * each + k], next);
-        copied[i] = d->ops->record(q);
+            copy_to_slot(run, it, slot, &run->locals[i * each + k], ahead);
+        events_of(run, it->copied, slot)[i] = d->ops->record(q);
     }
 }
 
@@ -130,7 +157,7 @@ copy_from_slot(const RtIterBinding *it, const RtHostOp *h, RtQueue *q,
 {
     for (int i = 0; i < num_components(it); i++)
         q->device->ops->copy(q, rt_row(replica, &h->out[i]),
-                             slot_place(it, replica, i),
+                             slot_place(it, it->current, replica, i),
                              rt_value_bytes(&h->out[i], replica->dims));
 }
 
@@ -141,10 +168,10 @@ copy_from_slots(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
     for (int i = 0; i < run->num_devices; i++) {
         RtDevice *d = run->devices[i];
         RtQueue *q = d->queues[QUEUE_COMPUTE];
-        d->ops->wait_event(q, it->copied[i]);
+        d->ops->wait_event(q, events_of(run, it->copied, it->current)[i]);
         for (int k = 0; k < each; k++)
             copy_from_slot(it, h, q, &run->locals[i * each + k]);
-        it->taken[i] = d->ops->record(q);
+        events_of(run, it->taken, it->current)[i] = d->ops->record(q);
     }
 }
 
@@ -171,35 +198,41 @@ copy_to_rows(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
     }
 }
 
+/* The slot that comes so many after the first. */
+static int
+slot_after(const RtIterBinding *it, int n)
+{
+    return (it->first + n) % it->num_slots;
+}
+
 void
 rt_copy_batch(RtRun *run, const RtHostOp *h)
 {
     RtIterBinding *it = h->iterator;
-    if (!it->slots) {
+    if (!it->num_slots) {
         copy_to_rows(run, it, h);
         return;
     }
-    if (it->is_ahead) {
-        RtEvent *old = it->copied;
-        it->copied = it->ahead;
-        it->ahead = old;
-        it->is_ahead = false;
-    } else {
-        copy_to_slots(run, it, false, it->copied);
-    }
+    it->current = it->first;
+    it->first = slot_after(it, 1);
+    if (it->num_ahead)
+        it->num_ahead--;
+    else
+        copy_to_slots(run, it, it->current, NOW);
     copy_from_slots(run, it, h);
 }
 
-/* Whether there is a next step that fits the slots: iter_next refuses one that
- * does not. */
+/* Whether there is another step that fits a slot that is free: iter_next
+ * refuses one that does not. */
 static bool
 can_copy_ahead(const RtRun *run, const RtIterBinding *it)
 {
-    if (!it->slots || it->is_ahead ||
-        !rt_iter_is_ahead(it->iter, run->devices[0]->caps->is_repeatable))
+    int k = it->num_ahead;
+    if (k >= it->num_slots ||
+        !rt_iter_is_ahead(it->iter, k, run->devices[0]->caps->is_repeatable))
         return false;
     for (int i = 0; it->ir->rows >= 0 && i < run->num_local; i++)
-        if (rt_iter_next_rows(it->iter, run->first_local + i) > it->bound)
+        if (rt_iter_next_rows(it->iter, k, run->first_local + i) > it->bound)
             return false;
     return true;
 }
@@ -209,9 +242,10 @@ rt_copy_ahead(RtRun *run)
 {
     for (int i = 0; run->iterators && i < run->module->iters.len; i++) {
         RtIterBinding *it = &run->iterators[i];
-        if (!can_copy_ahead(run, it))
-            continue;
-        copy_to_slots(run, it, true, it->ahead);
-        it->is_ahead = true;
+        while (can_copy_ahead(run, it)) {
+            copy_to_slots(run, it, slot_after(it, it->num_ahead),
+                          it->num_ahead);
+            it->num_ahead++;
+        }
     }
 }

@@ -1,5 +1,6 @@
 /*
- * closures.c - join, done, push: what main schedules, and what it changes
+ * closures.c - join, cancel, done, push: what main schedules, and what it
+ * changes
  *
  * A process that has coordinator, worker and servers in one executes a closure
  * where main schedules it, on the variables that are there: nothing is left to
@@ -13,6 +14,14 @@ int32_t
 rt_op_join(RtInvocation *inv, const RtHostOp *h)
 {
     return rt_ps_wait(inv, h);
+}
+
+int32_t
+rt_op_cancel(RtInvocation *inv, const RtHostOp *h)
+{
+    (void)h;
+    rt_ps_cancel(inv->executor->run);
+    return EXEC_OK;
 }
 
 int32_t

@@ -24,6 +24,7 @@ is_alike(const RtHostOp *a, const RtHostOp *b)
             return false;
     }
     if (ir_enum(x, A_algorithm) != ir_enum(y, A_algorithm) ||
+        ir_int(x, A_root) != ir_int(y, A_root) ||
         ir_int(x, A_timeout_ms) != ir_int(y, A_timeout_ms))
         return false;
     if (x->kind == OP_all_reduce_start)
@@ -101,10 +102,23 @@ rt_reduce_op_of(const IrOp *op)
 }
 
 static Status
+read_root(const RtRun *run, const IrOp *op, RtCollConfig *config)
+{
+    int64_t root = ir_int(op, A_root);
+    if (root < 0 || root >= run->num_replicas)
+        return plan_refuse(run->plan,
+                           "it has a collective whose root is replica %lld",
+                           (long long)root);
+    config->root = (int)root;
+    return OK;
+}
+
+static Status
 read_config(const RtRun *run, const IrOp *op, RtCollConfig *config)
 {
     int64_t packs = ir_int(op, A_packs);
     config->algorithm = algorithm_of(op);
+    TRY(read_root(run, op, config));
     if (packs < 0 || packs > IR_MAX_PACKS)
         return plan_refuse(run->plan, "it has an all_reduce in %lld packs",
                            (long long)packs);
@@ -159,10 +173,11 @@ all_reduce_new(RtRun *run, RtHostOp *h)
 static Status
 all_gather_new(RtRun *run, RtHostOp *h)
 {
-    RtCollAlgorithm algorithm = algorithm_of(h->op);
-    assert(algorithm != COLL_HIERARCHICAL); /* the table has no such word */
+    RtCollConfig config = {.algorithm = algorithm_of(h->op)};
+    TRY(read_root(run, h->op, &config));
+    assert(config.algorithm != COLL_HIERARCHICAL); /* no word of the table */
     return run->coll->ops->all_gather_new(
-        run->coll, algorithm, most_bytes(run, h->op->results[0]), &h->instance);
+        run->coll, config, most_bytes(run, h->op->results[0]), &h->instance);
 }
 
 /* The time that the plan gives the collective.  A --timeout that is shorter

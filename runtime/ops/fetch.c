@@ -1,9 +1,10 @@
 /*
- * fetch.c - param, now, fetch
+ * fetch.c - param, now, evaluates, fetch
  */
 #include <string.h>
 #include "ir/analysis/per_replica.h"
 #include "ir/base/message.h"
+#include "runtime/evaluator/evaluator.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/run_state.h"
@@ -11,7 +12,8 @@
 #include "runtime/ops/host_ops.h"
 #include "runtime/ps/ps.h"
 
-/* ---- param, now -------------------------------------------------------- */
+/* ---- param, now, evaluates
+ * -------------------------------------------------------- */
 
 Status
 rt_prepare_param(RtRun *run, RtFunction *fn, RtHostOp *h)
@@ -44,6 +46,16 @@ rt_op_now(RtInvocation *inv, const RtHostOp *h)
     double now = rt_seconds() + run->now_offset;
     Status st = rt_broadcast(run, 0, &now, sizeof now);
     rt_write_value(inv, &h->out[0], &now);
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+int32_t
+rt_op_evaluates(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->executor->run;
+    bool evaluates = run->evaluator;
+    Status st = evaluates ? rt_evaluator_restore(run) : OK;
+    rt_write_value(inv, &h->out[0], &evaluates);
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 
@@ -130,15 +142,17 @@ static int32_t
 fetch_var(RtInvocation *inv, const RtHostOp *h)
 {
     const RtRun *run = inv->executor->run;
-    const RtExecutor *first = run->locals;
     size_t n = rt_value_bytes(&h->out[0], run->replicas[0].dims);
     void *to = rt_host_value(inv, &h->out[0]);
-    bool is_equal =
-        ir_var_is_shared(h->var) && h->var->type.locality != LOCAL_ON;
-    if (is_equal || rt_is_chief(run))
-        rt_copy_out(to, rt_ptr_add(first->base, (size_t)h->var->place.offset),
-                    n);
-    return is_equal ? EXEC_OK : share(inv, h, 0, to, n);
+    bool is_central = h->var->type.locality == LOCAL_ON;
+    bool is_equal = ir_var_is_shared(h->var) && !is_central;
+    int from = is_equal ? run->first_local : is_central ? run->module->home : 0;
+    if (rt_is_local(run, from))
+        rt_copy_out(
+            to,
+            rt_ptr_add(run->replicas[from].base, (size_t)h->var->place.offset),
+            n);
+    return is_equal ? EXEC_OK : share(inv, h, from, to, n);
 }
 
 int32_t

@@ -7,6 +7,7 @@
 #include "runtime/ops/iter.h"
 
 #include <string.h>
+#include "ir/evaluation.h"
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
 #include "runtime/exec/end.h"
@@ -114,6 +115,8 @@ list_iterators(RtRun *run)
     run->iterators = NEW_ARRAY(run->arena, RtIterBinding, (size_t)n);
     for (int i = 0; i < n; i++) {
         run->iterators[i].ir = run->module->iters.data[i];
+        run->iterators[i].is_evaluators = ir_is_evaluators_iter(
+            run->module, run->module->iters.data[i]->name);
         note_bounds(run, &run->iterators[i]);
     }
 }
@@ -152,6 +155,7 @@ rt_open_iterators(RtRun *run)
 {
     if (!run->iterators)
         list_iterators(run);
+    run->open_iterator = open_iterator;
     for (int i = 0; i < run->module->iters.len; i++)
         if (rt_ps_has_elements(run, &run->iterators[i]))
             TRY(open_iterator(run, &run->iterators[i]));

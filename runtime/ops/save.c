@@ -52,6 +52,7 @@ typedef struct Checkpoint {
     const char *folder, *path;
     const char *const *names; /* of variables */
     int num_vars;
+    Map *places; /* of the values that are restored, by the variable's name */
 } Checkpoint;
 
 /* The operands of the path come after the first ones. */
@@ -251,19 +252,27 @@ check_tensors(const void *cx, const RtTensor *tensors, int n)
     return check_unexpected(c, &unexpected);
 }
 
+/* Where the variable of a tensor is in main's memory. */
+static char *
+place_of(const void *cx, const RtTensor *t)
+{
+    const Checkpoint *c = cx;
+    return map_get(c->places, t->name);
+}
+
 static Status
-restore(const Checkpoint *c)
+restore(Checkpoint *c)
 {
     int n;
     RtTensor *tensors;
-    TRY(rt_tensors_read(c->arena, c->path, check_tensors, c, &tensors, &n));
-    Map *saved = by_name(c->arena, tensors, n);
-    for (int i = 0; i < c->num_vars; i++) {
-        const RtTensor *found = map_get(saved, c->names[i]);
-        TRY(check_bools(c, found));
-        memcpy(rt_host_value(c->inv, &c->op->out[i]), found->data,
-               found->bytes);
-    }
+    c->places = map_new(c->arena);
+    for (int i = 0; i < c->num_vars; i++)
+        map_set(c->places, c->names[i], rt_host_value(c->inv, &c->op->out[i]));
+    RtTensorsUser user = {check_tensors, place_of, c};
+    TRY(rt_tensors_read(c->arena, c->path, &user, &tensors, &n));
+    for (int i = 0; i < n; i++)
+        if (tensors[i].data)
+            TRY(check_bools(c, &tensors[i]));
     return OK;
 }
 

@@ -3,11 +3,13 @@
  *
  * Two kernels in C for the device's own threads: chains of multiply-adds that
  * do not wait for each other, and sums over more memory than caches hold.  The
- * best of some rounds counts, since others may use the machine, too.
+ * best of some rounds counts, since others may use the machine, too.  A GPU
+ * says what its clocks allow.
  */
 #include "runtime/profile/peaks.h"
 
 #include <string.h>
+#include "ir/analysis/cost.h"
 #include "ir/base/arena.h"
 #include "ir/plan/target.h"
 #include "runtime/hal/wait.h"
@@ -120,9 +122,23 @@ time_kernel(RtDevice *d, TfdKernel *kernel, void *const *ptrs, int64_t items)
     return best > 0.0 ? best : 1e-9;
 }
 
+/* Where it does not know, a usual GPU. */
+static RtPeaks
+ask_for_peaks(RtDevice *d)
+{
+    const IrMachine *usual = &ir_machines[DEVICE_cuda];
+    RtPeaks p;
+    d->ops->peaks(d, &p.operations, &p.bytes);
+    p.operations = p.operations > 0.0 ? p.operations : usual->operations;
+    p.bytes = p.bytes > 0.0 ? p.bytes : usual->bytes;
+    return p;
+}
+
 RtPeaks
 rt_measure_peaks(RtDevice *d)
 {
+    if (d->ops->peaks)
+        return ask_for_peaks(d);
     Arena *a = arena_new(NULL, "peaks");
     int lanes;
     TfdKernel *fma = fma_kernel(&lanes);

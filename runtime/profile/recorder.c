@@ -39,6 +39,62 @@ mark(TfdCall *call, int32_t position)
         r->marks[r->num_marks++] = (RtMark){at, slot};
 }
 
+/* ---- programs that enqueue their work -------------------------------------
+ */
+
+/* A device that executes later takes the time itself. */
+static void
+begin_time(const TfdCall *call)
+{
+    const RtInvocation *inv = call->context;
+    RtRecorder *r = inv->executor->recorder;
+    int32_t at = atomic_load_explicit(&call->at, memory_order_relaxed);
+    if (!r || inv->fn->ir->kind != FUNC_PROGRAM || at < 0 ||
+        at >= inv->fn->positions.len)
+        return;
+    RtDevice *d = inv->executor->device;
+    RtTimes *t = &r->slots[inv->fn->first_slot + at];
+    t->calls++;
+    d->ops->program->begin_time(d, &t->ticks);
+}
+
+static int32_t
+launch(TfdCall *call, int32_t kernel, void *const *ptrs, int32_t num_ptrs,
+       const int64_t *dims, int64_t items, int64_t grain)
+{
+    const RtInvocation *inv = call->context;
+    begin_time(call);
+    return inv->executor->run->profile->run->launch(
+        call, kernel, ptrs, num_ptrs, dims, items, grain);
+}
+
+static void
+read_times(const RtRun *run)
+{
+    for (int i = 0; i < run->num_devices; i++) {
+        RtDevice *d = run->devices[i];
+        if (!rt_device_has_failed(d))
+            d->ops->program->read_times(d);
+    }
+}
+
+/* When main has launched a program all devices have executed it. */
+static int32_t
+run_op(TfdCall *call, int32_t index)
+{
+    const RtInvocation *inv = call->context;
+    const RtRun *run = inv->executor->run;
+    begin_time(call);
+    int32_t status = run->profile->run->op(call, index);
+    if (inv->fn->ir->kind == FUNC_MAIN &&
+        inv->fn->ops[index].op->kind == OP_launch)
+        read_times(run);
+    return status;
+}
+
+/* ---- opening --------------------------------------------------------------
+ */
+
 static void
 init_recorder(RtRun *run, RtRecorder *r)
 {
@@ -63,19 +119,36 @@ number_slots(const RtRun *run)
     return num;
 }
 
+static Status
+check_devices(const RtRun *run)
+{
+    const char *name = ir_device_name(run->arena, run->device_list.data[0]);
+    if (run->caps->machine || (run->enqueues && !run->caps->enqueues_programs))
+        return status_new(STATUS_USAGE,
+                          "--profile times the kernels of CPU devices and "
+                          "GPUs, and %s is none",
+                          name);
+    if (run->enqueues && run->options->profile_trace)
+        return status_new(STATUS_USAGE,
+                          "--profile=%s: what ran when is known of CPU devices "
+                          "alone, and %s is none; a .json file has its tables",
+                          run->options->profile_trace, name);
+    return OK;
+}
+
 Status
 rt_profile_open(RtRun *run)
 {
-    if (run->enqueues || run->caps->machine)
-        return status_new(STATUS_USAGE,
-                          "--profile times the kernels of CPU devices, and %s "
-                          "is none: docs/profile.md says how others are "
-                          "profiled",
-                          ir_device_name(run->arena, run->device_list.data[0]));
+    TRY(check_devices(run));
     RtProfile *p = NEW(run->arena, RtProfile);
     run->profile = p;
+    p->run = run->hooks;
     p->hooks = *run->hooks;
     p->hooks.mark = mark;
+    if (run->enqueues) {
+        p->hooks.launch = launch;
+        p->hooks.op = run_op;
+    }
     run->hooks = &p->hooks;
     p->num_slots = number_slots(run);
     p->devices = NEW_ARRAY(run->arena, RtRecorder, (size_t)run->num_devices);
@@ -122,4 +195,5 @@ rt_profile_end(RtRun *run)
     RtProfile *p = run->profile;
     p->seconds_a_tick =
         (rt_seconds() - p->begin_seconds) / (double)(now() - p->begin);
+    p->device_tick = run->enqueues ? 1e-9 : p->seconds_a_tick;
 }

@@ -7,6 +7,10 @@
  * nothing is shared; a mark reads the processor's time stamp and adds to two
  * words.  Marks of both begin and end are one, so no time is lost between
  * positions: those of main add up to its time.
+ *
+ * Programs that enqueue their work have no marks.  Their launches and
+ * collectives come by hooks, where the device is asked to take the time, in
+ * nanoseconds (RtProgramOps.begin_time).
  */
 #ifndef TFD_RUNTIME_PROFILE_RECORDER_H
 #define TFD_RUNTIME_PROFILE_RECORDER_H
@@ -39,7 +43,8 @@ typedef struct RtRecorder {
 } RtRecorder;
 
 typedef struct RtProfile {
-    TfdHooks hooks; /* the run's, and mark */
+    TfdHooks hooks;      /* the run's, and those that take the time */
+    const TfdHooks *run; /* the run's */
     int num_slots;
     RtRecorder main, *devices;           /* of this process */
     int64_t steps;                       /* that have ended */
@@ -47,10 +52,11 @@ typedef struct RtProfile {
                                             the first and the last step */
     double begin_seconds;                /* at begin, on rt_seconds() */
     double seconds_a_tick;               /* once it has ended */
+    double device_tick;                  /* the same of a device's */
 } RtProfile;
 
 /* Makes the recorders, when all functions are loaded and no executor is made.
- * Refuses devices that enqueue their programs: their kernels run later. */
+ * Refuses devices that take no times. */
 Status rt_profile_open(RtRun *run) MUST_USE;
 /* Main begins, has come to the end of a step, and has returned. */
 void rt_profile_begin(RtRun *run);

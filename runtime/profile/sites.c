@@ -201,11 +201,12 @@ list_parts(const Analysis *x, RtTimedSite *s)
         s->parts[i].share /= sum;
 }
 
+/* Steps are the rounds that end in safepoints. */
 static bool
-is_in_dataset_loop(const IrOp *op)
+is_in_step(const IrOp *op)
 {
     for (; op; op = op->block->op)
-        if (ir_is_dataset_loop(op))
+        if (ir_has_safepoints(op))
             return true;
     return false;
 }
@@ -217,7 +218,7 @@ init_site(Analysis *x, const RtFunction *fn, const IrOp *op, RtTimedSite *s)
         .fn = fn->ir, .op = op, .is_kernel = op->kind == OP_kernel};
     s->label = s->is_kernel ? ir_kernel_label(x->arena, op)
                             : ir_op_info[op->kind].name;
-    s->in_steps = fn->ir->kind == FUNC_MAIN && is_in_dataset_loop(op);
+    s->in_steps = fn->ir->kind == FUNC_MAIN && is_in_step(op);
     if (!s->is_kernel) {
         s->parts = NEW(x->arena, RtPart);
         *s->parts = part_of(x, op);
@@ -254,7 +255,8 @@ set_times(const RtRun *run, const RtTimedSites *all, RtTimedSite *s, int slot)
     double steps = s->in_steps && all->steps ? (double)all->steps : 1.0;
     for (int i = 0; i < num; i++) {
         RtTimes t = counted(is_main ? &p->main : &p->devices[i], slot, later);
-        s->seconds += (double)t.ticks * p->seconds_a_tick / (num * steps);
+        double tick = is_main ? p->seconds_a_tick : p->device_tick;
+        s->seconds += (double)t.ticks * tick / (num * steps);
         s->calls += (double)t.calls / (num * steps);
     }
 }

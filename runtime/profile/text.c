@@ -97,8 +97,10 @@ add_head(Str *out, const RtRun *run, const RtReport *report)
              run->num_devices > 1 ? "s" : "");
     if (run->size > 1)
         str_addf(out, " of process 0 of %d", run->size);
-    str_addf(out, "\n  a device     %.1f Gop/s of f32 and %.1f GB/s at most\n",
-             1e-9 * report->peaks.operations, 1e-9 * report->peaks.bytes);
+    str_addf(out,
+             "\n  a device     %.1f Gop/s of f32 and %.1f GB/s at most%s\n",
+             1e-9 * report->peaks.operations, 1e-9 * report->peaks.bytes,
+             run->enqueues ? ", by its clocks" : "");
     if (s->steps)
         str_addf(out,
                  "  outside      %.3f ms before, between and after steps\n",

@@ -51,7 +51,7 @@ add_replica(RtRun *run, int replica, Hash *h)
     for (int i = 0; i < m->vars.len; i++) {
         const IrVar *v = m->vars.data[i];
         int64_t n = 0;
-        bool is_there = replica == 0 || v->type.locality != LOCAL_ON;
+        bool is_there = replica == m->home || v->type.locality != LOCAL_ON;
         RtDevicePtr arena =
             ir_var_is_shared(v) ? executor->shared : executor->base;
         if (is_there && ir_type_bytes(m, &v->type, &n))

@@ -13,6 +13,7 @@
 #include "ir/base/io/limit.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/group/shared.h"
+#include "runtime/cluster/mpi/deadline.h"
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/exec/watchdog.h"
@@ -225,6 +226,18 @@ may_be_left(const RtRun *run)
     return strcmp(rt_link_choose(o->link, o->mpi), "mpi") != 0;
 }
 
+/* No other thread can go on without this one; who waits for a process that is
+ * stuck here names it before the deadline. */
+static Status
+join_over_mpi(Joining *j, double seconds)
+{
+    RtDeadline d;
+    TRY(rt_deadline_begin(&d, "MPI_Test", "--link mpi", seconds));
+    join_it(j);
+    rt_deadline_end(&d);
+    return OK;
+}
+
 static Status
 join_link(RtRun *run, const RtLinkOptions *options)
 {
@@ -233,7 +246,7 @@ join_link(RtRun *run, const RtLinkOptions *options)
     *j = (Joining){.options = arena_copy(run->arena, options, sizeof *options),
                    .exchange = run->exchange};
     if (!may_be_left(run))
-        join_it(j);
+        TRY(join_over_mpi(j, bound.seconds + options->timeout));
     else if (!rt_call_bounded(join_it, j, &bound))
         return rt_not_returned(
             arena_printf(run->arena, "rank %d", run->rank),

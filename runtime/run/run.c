@@ -14,6 +14,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/plan/abi.h"
+#include "runtime/evaluator/evaluator.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/output.h"
@@ -22,6 +23,7 @@
 #include "runtime/hal/bounded.h"
 #include "runtime/hal/wait.h"
 #include "runtime/hal/registry/driver.h"
+#include "runtime/metrics/metrics.h"
 #include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/iter.h"
@@ -134,6 +136,50 @@ divide_replicas(RtRun *run)
     return OK;
 }
 
+/* How far the numbers of a list reach. */
+static int
+reach_of(IrDevices list)
+{
+    int least = INT_MAX, most = 0;
+    for (int i = 0; i < list.len; i++) {
+        int index = list.data[i].index;
+        least = index < least ? index : least;
+        most = index > most ? index : most;
+    }
+    return most - least + 1;
+}
+
+/* So many devices of this process among those of a list, each process of a
+ * machine those behind the ones of the process before it.  GPUs are counted on
+ * where the list ends, since no two processes have one together; where a
+ * launcher has dealt them out a process sees no others, and counts from 0. */
+static Status
+take_devices(RtRun *run, int num)
+{
+    IrDevices all = run->device_list, own = {0};
+    const RtDriver *driver = rt_driver_find(all.data[0].kind);
+    int first = run->local_rank * num, seen = 0;
+    if (driver->count && first > 0)
+        TRY(driver->count(ir_device_name(run->arena, all.data[0]), &seen));
+    for (int i = first; i < first + num; i++) {
+        IrDevice d = all.data[i % all.len];
+        if (seen)
+            d.index = (d.index + i / all.len * reach_of(all)) % seen;
+        VEC_PUSH(run->arena, own, d);
+    }
+    run->device_list = own;
+    return OK;
+}
+
+/* Devices that are asked for are those of each process; GPUs, of the first one
+ * on its machine. */
+static Status
+take_asked(RtRun *run)
+{
+    bool are_counted = rt_driver_find(run->device_list.data[0].kind)->count;
+    return are_counted ? take_devices(run, run->device_list.len) : OK;
+}
+
 /* Any number of devices with equally many replicas. */
 static Status
 check_asked(RtRun *run, const char *asked)
@@ -144,7 +190,7 @@ check_asked(RtRun *run, const char *asked)
                           message_part(wrong));
     int num = run->device_list.len, replicas = run->num_local;
     if (replicas % num == 0)
-        return OK;
+        return take_asked(run);
     if (run->size > 1)
         return status_new(STATUS_USAGE,
                           "--devices %s are %d, and the %d replica%s of each "
@@ -160,19 +206,6 @@ check_asked(RtRun *run, const char *asked)
                       list_divisors(run->arena, replicas), asked);
 }
 
-/* The devices of this process among those that the plan names: its share where
- * several processes of a machine divide them. */
-static void
-take_planned(RtRun *run)
-{
-    IrDevices all = run->device_list, own = {0};
-    int num = rt_num_planned(all.len, run->num_local);
-    int first = run->local_rank * run->num_local;
-    for (int i = 0; i < num; i++)
-        VEC_PUSH(run->arena, own, all.data[(first + i) % all.len]);
-    run->device_list = own;
-}
-
 static Status
 check_planned(RtRun *run)
 {
@@ -185,9 +218,10 @@ check_planned(RtRun *run)
     if (run->device_list.len * workers != run->num_replicas)
         return plan_refuse(run->plan, "it names %d devices for %d replicas",
                            run->device_list.len, run->num_replicas);
-    if (run->size > 1)
-        take_planned(run);
-    return OK;
+    if (run->size == 1)
+        return OK;
+    return take_devices(run,
+                        rt_num_planned(run->device_list.len, run->num_local));
 }
 
 /* The level that all devices run. */
@@ -207,6 +241,16 @@ common_level(const RtRun *run, int *out)
     return OK;
 }
 
+/* Code that the kernel does not allow is passed over. */
+static Status
+choose_host_code(const Plan *p, int level, const PlanCode **out)
+{
+    TRY(plan_choose_code(p, DEVICE_cpu, level, out));
+    if (target_allow((*out)->target))
+        return OK;
+    return plan_choose_code(p, DEVICE_cpu, (*out)->target->level - 1, out);
+}
+
 /* The host's code, and that of devices which execute other code. */
 static Status
 choose_code(RtRun *run)
@@ -214,8 +258,7 @@ choose_code(RtRun *run)
     const Plan *p = run->plan;
     IrDeviceKind kind = run->device_list.data[0].kind;
     int level;
-    TRY(plan_choose_code(p, DEVICE_cpu, target_level_here(),
-                         &run->host_target));
+    TRY(choose_host_code(p, target_level_here(), &run->host_target));
     if (kind == DEVICE_cpu)
         return OK;
     TRY(plan_choose_code(p, kind, INT_MAX, &run->device_target));
@@ -290,7 +333,9 @@ list_device_code(RtRun *run)
                            .kernels = run->tables.kernels,
                            .programs = run->tables.programs,
                            .enqueues = run->enqueues,
-                           .is_read_along = run->options->compare};
+                           .is_read_along = run->options->compare ||
+                                            run->options->check_nan ||
+                                            run->options->profile};
     if (run->caps->machine)
         code->seconds = program_seconds(run);
     return run->device_target ? rt_kernel_texts(run->plan, run->device_target,
@@ -478,6 +523,8 @@ open_run(RtRun *run, RtFunction **main_fn)
         return plan_refuse(run->plan, "it has no main");
     TRY(rt_join_job(run));
     TRY(rt_ps_open(run));
+    TRY(rt_metrics_open(run));
+    TRY(rt_evaluator_open(run));
     TRY(choose_devices(run));
     if (run->options->compare)
         TRY(rt_open_comparison(run));
@@ -485,6 +532,7 @@ open_run(RtRun *run, RtFunction **main_fn)
         rt_list_safepoints(run, main_ir);
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
+    rt_ps_tell_params(run);
     bool spin = may_spin(run);
     TRY(open_coll(run));
     TRY(rt_follow_job(run));
@@ -535,7 +583,9 @@ static void
 close_run(RtRun *run, Status st)
 {
     rt_watchdog_closing(run, st);
+    rt_metrics_close(run);
     rt_ps_close(run);
+    rt_evaluator_close(run);
     rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
@@ -564,7 +614,9 @@ enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
     rt_invocation_init(main, main_fn, &run->main, frame);
     TRY(rt_watchdog_start(run));
     rt_locate_for_job(run);
-    return rt_resume(run, main);
+    TRY(rt_resume(run, main));
+    rt_ps_begin_main(run);
+    return OK;
 }
 
 static Status
@@ -615,9 +667,10 @@ rt_run(const Plan *plan, const RtOptions *options)
     if (!st)
         st = enter_main(&run, main_fn, &main);
     if (!st && !options->load_only)
-        st = rt_ps_has_main(&run) ? call_main(&run, &main)
-                                  : rt_ps_take_part(&run, &main);
-    if (!rt_ps_has_main(&run)) {
+        st = run.evaluator          ? rt_evaluator_follow(&run, &main)
+             : rt_ps_has_main(&run) ? call_main(&run, &main)
+                                    : rt_ps_take_part(&run, &main);
+    if (run.evaluator || !rt_ps_has_main(&run)) {
         close_run(&run, st);
         return st;
     }

@@ -108,6 +108,17 @@ static const struct {
      "[1.0 -1.5 -1.5]+[7 2 7]"},
     /* numbers that are rounded once */
     {"16777217,1\n0.1,1\n1e-46,1", TWO, "[16777216.0 0.1 0.0]+[1 1 1]"},
+    {"16777217.0000001,1\n3.4028235e38,1\n1e-40,1\n1.5E+2,1\n-.5,1\n5.,-0\n",
+     TWO, "[16777218.0 3.4028235e38 1e-40 150.0 -0.5 5.0]+[1 1 1 1 1 0]"},
+    {"1.000000059604644775390624,1\n1.000000059604644775390626,1\n"
+     "123456789e-30,1\n0.00000000000000000000000000001,1\n",
+     TWO, "[1.0 1.0000001 1.234568e-22 1e-29]+[1 1 1 1]"},
+    {"9007199254740993\n0.1\n1e23\n-0.0\n123456789012345678\n",
+     CSV(0, "", "f64") BATCH(8, "f64[b8]"),
+     "[9007199000000000.0 0.1 1e23 -0.0 1.2345679e17]"},
+    {"9223372036854775807\n-9223372036854775808\n007\n",
+     CSV(0, "", "i64") BATCH(8, "i64[b8]"),
+     "[9223372036854775807 -9223372036854775808 7]"},
 };
 
 static void
@@ -157,6 +168,11 @@ static const struct {
     {"a,b\n1,x\n", NAMED("a", "b"),
      "\"t.csv\", line 2: \"x\" in column \"b\" is no i32"},
     {"0x10,1\n", TWO, "\"t.csv\", line 1: \"0x10\" in column 0 is no f32"},
+    {"1e39,1\n", TWO, "\"t.csv\", line 1: \"1e39\" in column 0 is no f32"},
+    {"1e,1\n", TWO, "\"t.csv\", line 1: \"1e\" in column 0 is no f32"},
+    {".,1\n", TWO, "\"t.csv\", line 1: \".\" in column 0 is no f32"},
+    {"1,1e0\n", TWO, "\"t.csv\", line 1: \"1e0\" in column 1 is no i32"},
+    {"1,1.\n", TWO, "\"t.csv\", line 1: \"1.\" in column 1 is no i32"},
     {"abc\nabcd\n", TEXT,
      "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds; state a "
      "longer type"},

@@ -41,7 +41,7 @@ static const Fault faults[] = {
      "numbers in step 1: its value\n",
      "p.tfd:7:8: error: this div makes nan of finite numbers in step 1: its "
      "value\n",
-     "p.tfd:7:8: note: on replica 0, device cpu:0"},
+     "p.tfd:7:8: note: on replica 0, device "},
     /* it came in with the data, in the second step */
     {"var w: f32 = 1.0\n"
      "dataset d = range(16).map(fn(i) = log(9.5 - f32(i))).batch(8)\n"
@@ -97,11 +97,14 @@ static const Fault faults[] = {
      "    2 | var v: f32 = 0.0 / 0.0\n"},
 };
 
+/* Of the devices of this run. */
+static const char *kind = "cpu";
+
 static const char *
 compile(const char *text, const char *options)
 {
     write_text(in_dir("p.tfd"), text);
-    run_ok(arena, "tfdc %s --devices cpu:0-1 -o %s %s", in_dir("p.tfd"),
+    run_ok(arena, "tfdc %s --devices %s:0-1 -o %s %s", in_dir("p.tfd"), kind,
            in_dir("p.tfp"), options);
     return in_dir("p.tfp");
 }
@@ -137,7 +140,8 @@ what_makes_it_is_named(void **state)
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         check(&faults[i], "", faults[i].usual, "");
         check(&faults[i], "--check-nan", faults[i].apart, "");
-        check(&faults[i], "--check-nan", faults[i].apart, "--devices cpu:0");
+        check(&faults[i], "--check-nan", faults[i].apart,
+              arena_printf(arena, "--devices %s:0", kind));
     }
 }
 
@@ -276,14 +280,17 @@ what_cannot_be_checked_is_refused(void **state)
                    "checked");
     plan = compile(masks, "--target native,sm_80");
     assert_refused(plan, "--check-nan --devices sandbox:0",
-                   "--check-nan looks at the memory of CPU devices after each "
-                   "kernel, and sandbox:0 is none: run the plan with --devices "
-                   "cpu:0, to the same bits");
+                   "--check-nan looks at memory after each kernel, and "
+                   "sandbox:0 shows it after each step: run the plan with "
+                   "--devices cpu:0, to the same bits");
 }
 
+/* check_nan_test [KIND]: on the fake driver, cuda */
 int
-main(void)
+main(int argc, char **argv)
 {
+    if (argc > 1)
+        kind = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_makes_it_is_named),
         cmocka_unit_test(each_process_of_a_job_checks),

@@ -42,6 +42,8 @@ static const Mistake mistakes[] = {
      "\"v\": its gradient is zeros\n"
      "    3 | fn slopes() = grad(w * w, (w, v))\n"
      "      |               ^~~~~~~~~~~~~~~~~~~\n"
+     "program.tfd:3:15: note: leave it out of the list, or use it in the "
+     "loss\n"
      "program.tfd:4:8: note: slopes is run from here\n",
      false},
     {"strategy parameter_server\n"
@@ -59,12 +61,16 @@ static const Mistake mistakes[] = {
      "dataset d = range(7).map(fn(i) = stack(TABLE)[i]).batch(2)\n"
      "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "
      "}\n",
-     "program.tfd:2:47: index 3 of an axis that has 3\n", true},
+     "program.tfd:2:47: index 3 of an axis that has 3, "
+     "numbered from 0\n",
+     true},
     {"const TABLE = [2.0, 3.0, 5.0]\n"
      "dataset d = range(7).filter(fn(i) = stack(TABLE)[i - 4] > 2.5).batch(2)\n"
      "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "
      "}\n",
-     "program.tfd:2:50: index -4 of an axis that has 3\n", true},
+     "program.tfd:2:50: index -4 of an axis that has 3, "
+     "numbered from 0\n",
+     true},
     {"fn hot(i) {\n"
      "  mut x = zeros((3,))\n"
      "  x[[i, 0]] = 1.0\n"
@@ -73,18 +79,26 @@ static const Mistake mistakes[] = {
      "dataset d = range(7).map(hot).batch(2).prefetch(0)\n"
      "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "
      "}\n",
-     "program.tfd:3:5: there are indices from 0 to 3, and the axis has 3\n",
+     "program.tfd:3:5: there are indices from 0 to 3, and the axis has 3, "
+     "numbered from 0\n",
+     true},
+    {"param k: i64 = 3\n"
+     "main { print(\"{one_hot(k, 3)}\") }\n",
+     "program.tfd:2:24: error: there is a label 3, and 3 classes, numbered "
+     "from 0: correct the label, or make the last layer (or one_hot) wider\n",
      true},
     {"var w: f32[4] = zeros\n"
      "param k: i64 = 9\n"
      "main { print(\"{w[[k, 1]]}\") }\n",
      "program.tfd:3:18: error: there are indices from 1 to 9, and the axis of "
-     "\"w\" has 4\n",
+     "\"w\" has 4, numbered from 0\n",
      true},
     {"var w: f32[4] = zeros\n"
      "param k: i64 = 9\n"
      "main { print(\"{w[k]}\") }\n",
-     "program.tfd:3:18: error: index 9 of an axis of \"w\" that has 4\n", true},
+     "program.tfd:3:18: error: index 9 of an axis of \"w\" that has 4, "
+     "numbered from 0\n",
+     true},
     {"var w: f32 = 0.0\n"
      "main { save(\"\") }\n",
      "program.tfd:2:8: error: cannot make the folder \"\"", true},
@@ -278,10 +292,31 @@ static const struct {
      "there is no cross-device operation \"some\": it is one of auto", 2},
     {"tfdc ok.tfd --cross-device-ops nccl:some",
      "there is no cross-device operation \"nccl:some\": it is one of auto", 2},
-    {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=x",
+    {"tfdc ok.tfd --cross-device-ops hierarchical_copy:packs=x",
      "\"packs=x\" is no packs=N with N from 0", 2},
     {"tfdc ok.tfd --cross-device-ops hierarchical_copy:some",
-     "\"some\" is no packs=N with N from 0", 2},
+     "behind \"hierarchical_copy:\" stands packs=, not \"some\"", 2},
+    {"tfdc ok.tfd --cross-device-ops reduction_to_one:cpu:1",
+     "behind \"reduction_to_one:\" stands reduce_to_device= or "
+     "accumulation_fn=, not \"cpu:1\"",
+     2},
+    {"tfdc ok.tfd --cross-device-ops reduction_to_one:reduce_to_device=cpu:0-1",
+     "reduce_to_device is one device, as cpu:1, not \"cpu:0-1\"", 2},
+    {"tfdc ok.tfd --devices cpu:0-1 --cross-device-ops "
+     "reduction_to_one:reduce_to_device=cpu:7",
+     "reduce_to_device is cpu:7, which is none of the strategy's devices", 2},
+    {"tfdc ok.tfd --cross-device-ops reduction_to_one:accumulation_fn=mean",
+     "accumulation_fn is add_n, which adds in the order of all sums over "
+     "replicas, not \"mean\": write another one in a merge, of local_results",
+     2},
+    {"tfdc ok.tfd --devices cpu:0-1 --parameter-device cpu:0",
+     "only the strategy central_storage has a parameter_device", 2},
+    {"tfdc ok.tfd --devices cpu:0-2 --strategy central_storage "
+     "--parameter-device cpu:0-1",
+     "parameter_device is one device, as cpu:0, not \"cpu:0-1\"", 2},
+    {"tfdc ok.tfd --devices cpu:0-2 --strategy central_storage "
+     "--parameter-device cpu:3",
+     "parameter_device is cpu:3, which is none of the strategy's devices", 2},
     {"tfdc ok.tfd --cross-device-ops nccl:packs=2", "nccl makes no packs", 2},
     {"tfdc ok.tfd --strategy one_device --cross-device-ops ring",
      "the strategy one_device has one replica, so that no cross-device "
@@ -384,12 +419,13 @@ static const struct {
     {"tfd-run ps.tfp -n workers=2,ps=1 --join h:1",
      "--join is for a task that is started alone, and -n starts all of them",
      2},
-    {"tfd-run ps.tfp -n workers=2,ps=1 --checkpoint d --restarts 3",
-     "--restarts is for jobs of equal processes", 2},
+    {"tfd-run ps.tfp -n workers=2,ps=1 --checkpoint d --restarts 3 "
+     "--min-processes 1",
+     "--min-processes is for jobs of equal processes", 2},
     {"tfd-run ok.tfp --every 3", "--every needs --checkpoint DIR", 2},
     {"tfd-run ok.tfp --checkpoint d",
-     "--checkpoint: main has no loop over a dataset, and checkpoints are made "
-     "after rounds of one",
+     "--checkpoint: main has no loop over a dataset, nor one that joins "
+     "closures, and checkpoints are made after rounds of these",
      2},
     {"tfd-run steps.tfp --checkpoint seeds --seed 1 && "
      "tfd-run steps.tfp --checkpoint seeds --resume --seed 2",
@@ -417,8 +453,8 @@ static const struct {
     {"printf 'var w: f32[400000] = zeros\nmain { w += 1.0; "
      "print(\"{w[0]}\") }' > large.tfd && tfdc large.tfd && "
      "TFD_MEMORY=4 tfd-run large.tfp",
-     "cannot run \"large.tfp\": it needs 8.000 MB of memory, and there are "
-     "4.194 MB (TFD_MEMORY); 4.800 MB are for 1 device, 3.200 for main, 0.000 "
+     "cannot run \"large.tfp\": it needs 4.800 MB of memory, and there are "
+     "4.194 MB (TFD_MEMORY); 3.200 MB are for 1 device, 1.600 for main, 0.000 "
      "for data, 0.000 for a checkpoint: compile it for fewer devices or with "
      "smaller batches (TFD_MEMORY=0 runs it all the same)\n"
      "large.tfd:1:5: note: 1.600 MB of each device are the variable \"w\"\n",
@@ -427,15 +463,15 @@ static const struct {
      ">&2",
      "1.0\n1.0\n", 0},
     {"tfdc large.tfd --devices cpu:0-3 && TFD_MEMORY=13 tfd-run large.tfp",
-     "it needs 22.400 MB of memory, and there are 13.631 MB (TFD_MEMORY); "
-     "19.200 MB are for 4 devices, 3.200 for main, 0.000 for data, 0.000 for a "
-     "checkpoint: tfd-run --devices cpu:0-1 needs 12.800 MB, to the same bits; "
+     "it needs 14.400 MB of memory, and there are 13.631 MB (TFD_MEMORY); "
+     "12.800 MB are for 4 devices, 1.600 for main, 0.000 for data, 0.000 for a "
+     "checkpoint: tfd-run --devices cpu:0-1 needs 8.000 MB, to the same bits; "
      "or compile it with smaller batches (TFD_MEMORY=0 runs it all the same)\n",
      3},
-    {"TFD_MEMORY=9 tfd-run large.tfp --devices cpu:3,cpu:1",
-     "it needs 12.800 MB of memory, and there are 9.437 MB (TFD_MEMORY); 9.600 "
-     "MB are for 2 devices, 3.200 for main, 0.000 for data, 0.000 for a "
-     "checkpoint: tfd-run --devices cpu:3 needs 8.000 MB, to the same bits; "
+    {"TFD_MEMORY=7 tfd-run large.tfp --devices cpu:3,cpu:1",
+     "it needs 8.000 MB of memory, and there are 7.340 MB (TFD_MEMORY); 6.400 "
+     "MB are for 2 devices, 1.600 for main, 0.000 for data, 0.000 for a "
+     "checkpoint: tfd-run --devices cpu:3 needs 4.800 MB, to the same bits; "
      "or compile it",
      3},
     {"TFD_MEMORY=8 tfd-run large.tfp --devices cpu:3 >&2", "1.0\n", 0},
@@ -445,7 +481,9 @@ static const struct {
      "main { for x in distribute(d) { for p in local_results(run same(x)) {\n"
      "  print(\"{p[0]}\") } } }' > empty.tfd && "
      "tfdc empty.tfd --devices cpu:0-2 && tfd-run empty.tfp",
-     "empty.tfd:4:13: error: index 0 of an axis that has 0\n", 1},
+     "empty.tfd:4:13: error: index 0 of an axis that has 0, "
+     "numbered from 0\n",
+     1},
     {"tfdc ok.tfd -o ./ok.tfd",
      "\"./ok.tfd\" is the program, and would be overwritten; give "
      "another "

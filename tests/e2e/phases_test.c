@@ -229,9 +229,9 @@ ways_are_explained_by_the_devices(void **state)
         {"cpu:0-1", "two_phase: all devices share memory"},
         {"cuda:0-1", "two_phase: all devices are GPUs"},
         {"cpu:0,cuda:0",
-         "reduction_to_one: some devices are CPUs and some are GPUs"},
+         "reduction_to_one on cpu:0: some devices are CPUs and some are GPUs"},
         {"cpu:0-1 --cross-device-ops nccl",
-         "reduction_to_one: NCCL does not reach devices of the CPU"},
+         "reduction_to_one on cpu:0: NCCL does not reach devices of the CPU"},
         {"cuda:0-1 --cross-device-ops nccl", "nccl: NCCL is asked for"},
         {"cuda:0-1 --cross-device-ops NCCL:allreduce",
          "nccl_allreduce: it is asked for; the order of sums is NCCL's, not "
@@ -241,12 +241,13 @@ ways_are_explained_by_the_devices(void **state)
         {"cuda:0-1 --cross-device-ops ring", "ring: it is asked for"},
         {"cuda:0-1 --cross-device-ops two_phase", "two_phase: it is asked for"},
         {"cpu:0,cuda:0 --cross-device-ops nccl",
-         "reduction_to_one: NCCL does not reach devices of the CPU"},
+         "reduction_to_one on cpu:0: NCCL does not reach devices of the CPU"},
         {"cuda:0-1 --cross-device-ops hierarchical_copy",
          "hierarchical_copy: it is asked for"},
         {"sandbox:0-1", "two_phase: all devices share memory"},
         {"cuda:0-1 --strategy central_storage",
-         "reduction_to_one: central_storage combines where its variables are"},
+         "reduction_to_one on cuda:0: central_storage combines where its "
+         "variables are"},
     };
     Arena *a = *state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {

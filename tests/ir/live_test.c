@@ -1,8 +1,8 @@
 /*
  * live_test.c - the values that main may still read after a round of a loop
  *
- * A row is the text of main and, for its dataset loop, the names of the values
- * that a checkpoint there must have.
+ * A row is the text of main and, for its loop with safepoints, the names of the
+ * values that a checkpoint there must have.
  */
 #include "tests/unit/unit.h"
 
@@ -62,6 +62,13 @@ static const Row rows[] = {
                           "if %yes {\n  print %one {format=\"{}\"}\n  yield\n} "
                           "{\n  yield\n}\n",
      "x yes"},
+    {"what_a_loop_that_joins_reads",
+     NUMBER("a", "1") NUMBER("b", "2")
+         NUMBER("n", "3") "%r: i32 = for %n, %a (%i: i32, %t: i32) {\n"
+                          "  %x: i32 = add %t, %b\n"
+                          "  join\n  yield %x\n}\n"
+                          "print %r {format=\"{}\"}\n",
+     "b i t"},
 };
 
 enum { NUM_ROWS = sizeof rows / sizeof *rows };

@@ -8,9 +8,11 @@ sentence marked MESSAGE("...").  A reporter is whoever formats with
 message_vprintf, or hands its format on to a reporter, so none is listed here.
 
 The suites are run with TFD_MESSAGES, unless record.py has a record of them in
-the folder TFD_RECORDS, and what they were told is compared with the rows.  Wrong are a message that no test provokes, one that is written in two
+the folder TFD_RECORDS, and what they were told is compared with the rows.
+Wrong are a message that no test provokes, one that is written in two
 places, one that is said but not found in the sources, and a page
-docs/messages.md that is not what comes of the rows.  TFD_BLESS=1 writes it.
+docs/messages.md that has other rows.  Which test is named beside a row, and with
+which example, may be chance, so that is only told.  TFD_BLESS=1 writes the page.
 """
 
 import difflib
@@ -527,13 +529,34 @@ def unknown(sources, rows, log):
             if not any(p.fullmatch(text) for p in filled)]
 
 
+REPAIR = "TFD_BLESS=1 meson test messages_table writes it"
+
+
+def difference(old, new):
+    return list(difflib.unified_diff(old, new, "docs/messages.md", "seen",
+                                     n=0, lineterm=""))
+
+
+def headings_of(page):
+    """What of a page follows from the sources alone."""
+    return [f"{m[2]}  ({m[3]})" for m in ENTRY.finditer(page)]
+
+
 def out_of_date(old, page):
-    """What differs, and what to do."""
-    if old == page:
-        return []
-    lines = difflib.unified_diff(old.splitlines(), page.splitlines(),
-                                 "docs/messages.md", "seen", n=0, lineterm="")
-    return [*lines, "TFD_BLESS=1 meson test messages_table writes it"]
+    lines = difference(headings_of(old), headings_of(page))
+    return [*lines, REPAIR] if lines else []
+
+
+def unknown_suites(page, suites):
+    return [f"tested by {m[4]}, which is not run here: {m[2]}"
+            for m in ENTRY.finditer(page) if m[4] not in suites]
+
+
+def tell_other_examples(old, page):
+    lines = difference(old.splitlines(), page.splitlines())
+    if lines:
+        print(f"# {len(lines)} lines of docs/messages.md would be others; "
+              + REPAIR)
 
 
 def report(checks):
@@ -566,13 +589,17 @@ def main():
     print(f"# {len(rows)} messages in the sources, "
           f"{sum(1 for r in rows if r.example)} provoked, "
           f"{len(ENTRY.findall(old))} in docs/messages.md")
+    tell_other_examples(old, page)
     return report([
         ("the suites pass", failed),
         ("each message is in one place", twice(rows)),
         ("each message is written where it is said", sources.hidden),
         ("each message has a test", untested(rows)),
         ("what is said is in the sources", unknown(sources, rows, log)),
-        ("docs/messages.md is up to date", out_of_date(old, page)),
+        ("docs/messages.md has each message, at its file",
+         out_of_date(old, page)),
+        ("docs/messages.md names suites that are run",
+         unknown_suites(old, suites)),
     ])
 
 

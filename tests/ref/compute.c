@@ -8,6 +8,7 @@
 #include <string.h>
 #include "ir/base/status.h"
 #include "ir/rules/eval.h"
+#include "ir/rules/pairs.h"
 #include "ir/rules/windows.h"
 
 typedef const RefTensor *const *Operands;
@@ -220,13 +221,41 @@ compute_reduction(const IrOp *op, Operands x, RefTensor *out)
 
 enum { BLOCK = 512 };
 
-/* acc + x * y: one rounding of floats, integers wrap. */
-static Scalar
-multiply_add(Scalar x, Scalar y, Scalar acc)
+/* The products of a block that have been added so far. */
+typedef struct Products {
+    bool in_pairs;
+    IrPairs pairs;
+    Scalar sum; /* where they are not added in pairs */
+} Products;
+
+static Products
+no_products(const IrOp *op)
 {
-    if (dtype_is_float(acc.dtype))
-        return ir_eval(OP_fma, acc.dtype, (Scalar[]){x, y, acc});
-    return fold(OP_add, acc, fold(OP_mul, x, y));
+    DType t = dtype_compute(op->results[0]->type.dtype);
+    return (Products){.in_pairs = ir_adds_pairs(op),
+                      .sum = scalar_cast(scalar_int(DT_i64, 0), t)};
+}
+
+/* One rounding of floats, integers wrap. */
+static void
+add_product(Products *p, Scalar x, Scalar y)
+{
+    DType t = p->sum.dtype;
+    x = scalar_cast(x, t);
+    y = scalar_cast(y, t);
+    if (p->in_pairs)
+        ir_pairs_add(&p->pairs, (float)x.f, (float)y.f);
+    else if (dtype_is_float(t))
+        p->sum = ir_eval(OP_fma, t, (Scalar[]){x, y, p->sum});
+    else
+        p->sum = fold(OP_add, p->sum, fold(OP_mul, x, y));
+}
+
+static Scalar
+sum_of(const Products *p)
+{
+    return p->in_pairs ? scalar_float(p->sum.dtype, ir_pairs_sum(&p->pairs))
+                       : p->sum;
 }
 
 /* A contraction's operand and the index of the current element. */
@@ -252,31 +281,30 @@ make_side(const IrOp *op, const RefTensor *x, IrAttrName contract,
 }
 
 static Scalar
-element_of_sum(Side *s, int64_t k, DType t)
+element_of_sum(Side *s, int64_t k)
 {
     set_point(&s->sum, k, s->index);
-    return scalar_cast(get_at(s->x, s->index), t);
+    return get_at(s->x, s->index);
 }
 
 /* Elements begin to end of the sum, added to 0 one after the other. */
 static Scalar
-sum_block(Side *x, Side *y, DType t, int64_t begin, int64_t end)
+sum_block(const IrOp *op, Side *x, Side *y, int64_t begin, int64_t end)
 {
-    Scalar acc = scalar_cast(scalar_int(DT_i64, 0), t);
+    Products p = no_products(op);
     for (int64_t k = begin; k < end; k++)
-        acc =
-            multiply_add(element_of_sum(x, k, t), element_of_sum(y, k, t), acc);
-    return acc;
+        add_product(&p, element_of_sum(x, k), element_of_sum(y, k));
+    return sum_of(&p);
 }
 
 static Scalar
-sum_blocks(Side *x, Side *y, DType t)
+sum_blocks(const IrOp *op, Side *x, Side *y)
 {
     int64_t n = x->sum.count;
-    Scalar total = sum_block(x, y, t, 0, n < BLOCK ? n : BLOCK);
+    Scalar total = sum_block(op, x, y, 0, n < BLOCK ? n : BLOCK);
     for (int64_t k = BLOCK; k < n; k += BLOCK) {
         int64_t end = k + BLOCK < n ? k + BLOCK : n;
-        total = fold(OP_add, total, sum_block(x, y, t, k, end));
+        total = fold(OP_add, total, sum_block(op, x, y, k, end));
     }
     return total;
 }
@@ -287,14 +315,13 @@ compute_dot(const IrOp *op, Operands operands, RefTensor *out)
 {
     Side x = make_side(op, operands[0], A_contract_x, A_batch_x);
     Side y = make_side(op, operands[1], A_contract_y, A_batch_y);
-    DType t = dtype_compute(out->dtype);
     for (int64_t i = 0; i < out->count; i++) {
         int64_t batch = i / (x.free.count * y.free.count);
         set_point(&x.batch, batch, x.index);
         set_point(&y.batch, batch, y.index);
         set_point(&x.free, i / y.free.count % x.free.count, x.index);
         set_point(&y.free, i % y.free.count, y.index);
-        ref_set(out, i, sum_blocks(&x, &y, t));
+        ref_set(out, i, sum_blocks(op, &x, &y));
     }
 }
 
@@ -307,12 +334,12 @@ typedef struct Conv {
     int64_t at[IR_MAX_RANK]; /* of the current element of the result */
 } Conv;
 
-/* acc plus the product of y's element and x's element in row and channel of the
+/* Adds the product of y's element and x's element in row and channel of the
  * present group, at one position of a window; elements outside of x count as 0.
  */
-static Scalar
+static void
 add_tap(const Conv *c, int64_t row, const int64_t *window, const int64_t *place,
-        int64_t channel, int64_t channels, const int64_t *y, Scalar acc)
+        int64_t channel, int64_t channels, const int64_t *y, Products *p)
 {
     int last = c->w.num_axes + 1;
     int64_t from[IR_MAX_RANK] = {row};
@@ -325,53 +352,51 @@ add_tap(const Conv *c, int64_t row, const int64_t *window, const int64_t *place,
     }
     from[last] = c->at[last] / c->new_channels * channels + channel;
     Scalar x = inside ? get_at(c->x, from) : scalar_int(DT_i64, 0);
-    return multiply_add(scalar_cast(x, acc.dtype),
-                        scalar_cast(get_at(c->y, y), acc.dtype), acc);
+    add_product(p, x, get_at(c->y, y));
 }
 
 /* Product k of an element of conv: a place of the window, and a channel. */
-static Scalar
-add_of_windows(const Conv *c, const RefTensor *out, int64_t k, Scalar acc)
+static void
+add_of_windows(const Conv *c, const RefTensor *out, int64_t k, Products *p)
 {
     int64_t y[IR_MAX_RANK];
     int n = c->w.num_axes;
     (void)out;
     ref_unravel(n + 1, c->y->dims, k, y);
     y[n + 1] = c->at[n + 1];
-    return add_tap(c, c->at[0], c->at + 1, y, y[n], c->y->dims[n], y, acc);
+    add_tap(c, c->at[0], c->at + 1, y, y[n], c->y->dims[n], y, p);
 }
 
 /* Product k of an element of conv_weights: a row, and a window. */
-static Scalar
-add_of_weights(const Conv *c, const RefTensor *out, int64_t k, Scalar acc)
+static void
+add_of_weights(const Conv *c, const RefTensor *out, int64_t k, Products *p)
 {
     int64_t y[IR_MAX_RANK];
     int n = c->w.num_axes;
     ref_unravel(n + 1, c->y->dims, k, y);
     y[n + 1] = c->at[n + 1];
-    return add_tap(c, y[0], y + 1, c->at, c->at[n], out->dims[n], y, acc);
+    add_tap(c, y[0], y + 1, c->at, c->at[n], out->dims[n], y, p);
 }
 
 static void
 convolve(const IrOp *op, Operands x, RefTensor *out,
-         Scalar (*add)(const Conv *c, const RefTensor *out, int64_t k,
-                       Scalar acc))
+         void (*add)(const Conv *c, const RefTensor *out, int64_t k,
+                     Products *p))
 {
     Conv c = {.x = x[0], .y = x[1], .w = ir_windows_of(op)};
-    const Scalar zero =
-        scalar_cast(scalar_int(DT_i64, 0), dtype_compute(out->dtype));
+    const Products none = no_products(op);
     int64_t taps = 1;
     for (int i = 0; i <= c.w.num_axes; i++)
         taps *= x[1]->dims[i];
     c.new_channels = out->dims[c.w.num_axes + 1] / c.w.groups;
     for (int64_t i = 0; i < out->count; i++) {
         ref_unravel(out->rank, out->dims, i, c.at);
-        Scalar total = zero;
+        Scalar total = none.sum;
         for (int64_t k = 0; k < taps; k += BLOCK) {
-            Scalar acc = zero;
+            Products p = none;
             for (int64_t j = k; j < taps && j < k + BLOCK; j++)
-                acc = add(&c, out, j, acc);
-            total = k == 0 ? acc : fold(OP_add, total, acc);
+                add(&c, out, j, &p);
+            total = k == 0 ? sum_of(&p) : fold(OP_add, total, sum_of(&p));
         }
         ref_set(out, i, total);
     }

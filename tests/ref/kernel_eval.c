@@ -10,6 +10,7 @@
 #include <string.h>
 #include "ir/base/status.h"
 #include "ir/rules/eval.h"
+#include "ir/rules/pairs.h"
 
 typedef struct Eval {
     Arena *arena;
@@ -231,21 +232,43 @@ multiply_add(Scalar x, Scalar y, Scalar sum)
     return ir_eval(OP_add, x.dtype, (const Scalar[]){product, sum});
 }
 
+/* Products start to end, added in pairs. */
+static Scalar
+eval_pairs(Eval *e, const KNode *n, int64_t start, int64_t end)
+{
+    IrPairs pairs = {0};
+    for (int64_t i = start; i < end; i++) {
+        set_point(e, &n->contract.ranges, i);
+        eval_block(e, &n->contract.body);
+        ir_pairs_add(&pairs, (float)e->values[n->contract.x->id].f,
+                     (float)e->values[n->contract.y->id].f);
+    }
+    return scalar_float(n->dtype, ir_pairs_sum(&pairs));
+}
+
+static Scalar
+eval_chain(Eval *e, const KNode *n, int64_t start, int64_t end)
+{
+    Scalar acc = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
+    for (int64_t i = start; i < end; i++) {
+        set_point(e, &n->contract.ranges, i);
+        eval_block(e, &n->contract.body);
+        acc = multiply_add(e->values[n->contract.x->id],
+                           e->values[n->contract.y->id], acc);
+    }
+    return acc;
+}
+
 static Scalar
 eval_contract(Eval *e, const KNode *n)
 {
     const int64_t block = 512;
-    Scalar zero = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
-    Scalar total = zero;
+    Scalar total = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
     int64_t count = num_points(e, &n->contract.ranges);
     for (int64_t start = 0; start < count; start += block) {
-        Scalar acc = zero;
-        for (int64_t i = start; i < count && i < start + block; i++) {
-            set_point(e, &n->contract.ranges, i);
-            eval_block(e, &n->contract.body);
-            acc = multiply_add(e->values[n->contract.x->id],
-                               e->values[n->contract.y->id], acc);
-        }
+        int64_t end = start + block < count ? start + block : count;
+        Scalar acc = n->contract.pairs ? eval_pairs(e, n, start, end)
+                                       : eval_chain(e, n, start, end);
         total = start ? ir_eval(OP_add, n->dtype, (const Scalar[]){total, acc})
                       : acc;
     }

@@ -117,13 +117,16 @@ is_combined(IrAgg how, const IrValue *x)
     return how == AGG_sum || x->type.locality == LOCAL_PER_REPLICA;
 }
 
-/* What all_reduces `from` give becomes the results of `to`. */
+/* What all_reduces `from` give becomes the results of `to`.  Only the value of
+ * `first` hangs on the root. */
 static void
 combine_each(Interp *in, IrOp *const *from, IrOp *const *to, Arena *a)
 {
+    IrAgg how = (IrAgg)ir_enum(from[0], A_op);
+    int64_t root = how == AGG_first ? ir_int(from[0], A_root) : 0;
     for (int i = 0; i < from[0]->num_operands; i++) {
         RefTensor out = {0}, **x = operands_of_all(in, from, i, a);
-        combine(in, (IrAgg)ir_enum(from[0], A_op), x, a, &out);
+        combine(in, how, x + root, a, &out);
         give_to_all(in, to, i, &out);
     }
 }
@@ -428,7 +431,9 @@ static void
 do_fetch_var(Interp *in, IrOp *const *at, Arena *a)
 {
     (void)a;
-    give_to_all(in, at, 0, replicas_var(in, 0, ir_text(at[0], A_var)));
+    const IrVar *v = var_of(in, at[0]);
+    int home = v->type.locality == LOCAL_ON ? in->m->home : 0;
+    give_to_all(in, at, 0, replicas_var(in, home, v->name));
 }
 
 static void

@@ -327,9 +327,13 @@ world_do(Interp *in, IrOp *op)
     case OP_summary: /* no observer */
         return OK;
     case OP_join: /* closures have ended where they were scheduled */
+    case OP_cancel:
         return OK;
     case OP_done:
         give_scalar(in, op, scalar_int(DT_bool, true));
+        return OK;
+    case OP_evaluates: /* it trains */
+        give_scalar(in, op, scalar_int(DT_bool, false));
         return OK;
     case OP_now: /* the time is constant */
         give_scalar(in, op, scalar_float(DT_f64, 0));

@@ -35,6 +35,14 @@ static const Moved moved[] = {
       .runner = ""},
      2,
      4},
+    /* variables of one replica, whose device is another one each time */
+    {{.name = "central",
+      .program = "docs/examples/batchnorm.tfd",
+      .compiler =
+          ON_EIGHT "--strategy central_storage --parameter-device cpu:5",
+      .runner = ""},
+     2,
+     4},
     /* parts of sync-on-read variables */
     {{.name = "metric",
       .program = "docs/examples/metric.tfd",

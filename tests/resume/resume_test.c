@@ -221,8 +221,9 @@ other_plans_are_refused(void **state)
     run_ok(arena, "tfdc %s -o %s", in_dir("loops.tfd"), plan);
     r = run_there("", "--checkpoint c");
     expect_told(&r, 2,
-                "--checkpoint: main has no loop over a dataset, and "
-                "checkpoints are made after rounds of one");
+                "--checkpoint: main has no loop over a dataset, nor one that "
+                "joins closures, and checkpoints are made after rounds of "
+                "these");
     plan = ours;
     expect_all_well();
 }

@@ -26,9 +26,10 @@ static const int64_t counts[][MAX_OPERANDS] = {
 };
 
 static const RtCollConfig ways[] = {
-    {COLL_AUTO, 0},          {COLL_TWO_PHASE, 0},    {COLL_REDUCE_TO_ONE, 0},
-    {COLL_HIERARCHICAL, 0},  {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},
-    {COLL_HIERARCHICAL, 64}, {COLL_RING, 0},
+    {COLL_AUTO, 0, 0},          {COLL_TWO_PHASE, 0, 0},
+    {COLL_REDUCE_TO_ONE, 0, 0}, {COLL_HIERARCHICAL, 0, 0},
+    {COLL_HIERARCHICAL, 1, 0},  {COLL_HIERARCHICAL, 3, 0},
+    {COLL_HIERARCHICAL, 64, 0}, {COLL_RING, 0, 0},
 };
 
 /* What has happened to each element of each operand. */
@@ -125,8 +126,9 @@ for_all_shapes(void (*check)(const RtCollShape *shape, RtCollConfig config,
     for (int g = 0; g < COUNT(groups); g++)
         for (int c = 0; c < COUNT(counts); c++)
             for (int w = 0; w < COUNT(ways); w++) {
-                RtCollShape shape = {groups[g][0], groups[g][1], MAX_OPERANDS,
-                                     counts[c], ways[w].packs};
+                RtCollShape shape = {groups[g][0],  groups[g][1],
+                                     MAX_OPERANDS,  counts[c],
+                                     ways[w].packs, c % groups[g][1]};
                 check(&shape, ways[w], IR_COLL_REPLICATED_BYTES);
                 check(&shape, ways[w], IR_COLL_REPLICATED_BYTES + 1);
             }
@@ -173,7 +175,7 @@ carried_out_as(RtCollAlgorithm asked, int participants, size_t bytes,
                RtCollAlgorithm as)
 {
     static const int64_t count = 1;
-    RtCollShape shape = {participants, participants, 1, &count, 0};
+    RtCollShape shape = {participants, participants, 1, &count, 0, 0};
     return rt_reduce_algorithm(asked, &shape, bytes) ==
            rt_reduce_algorithm(as, &shape, bytes);
 }
@@ -197,7 +199,7 @@ static void
 phases_meet_midway(void **state)
 {
     static const int64_t count = 1000;
-    RtCollShape shape = {8, 8, 1, &count, 0};
+    RtCollShape shape = {8, 8, 1, &count, 0, 3};
     (void)state;
     for (int k = COLL_REPLICATED; k < NUM_COLL_ALGORITHMS; k++) {
         const RtAlgorithm *a =
@@ -230,9 +232,10 @@ moves_are_counted(void **state)
     };
     (void)state;
     for (int i = 0; i < COUNT(rows); i++) {
-        RtCollShape shape = {rows[i].num_replicas, rows[i].participants, 1,
-                             &count, 0};
-        run_model(&shape, (RtCollConfig){rows[i].asked, 0}, 0, false);
+        RtCollShape shape = {
+            rows[i].num_replicas,    rows[i].participants, 1, &count, 0,
+            i % rows[i].participants};
+        run_model(&shape, (RtCollConfig){rows[i].asked, 0, 0}, 0, false);
         assert_int_equal(model.moved, rows[i].moved);
     }
 }
@@ -423,7 +426,7 @@ static void
 gather_among(int num_replicas, int participants, RtCollAlgorithm asked)
 {
     static const int64_t blocks = 3;
-    Gathered g = {.shape = {num_replicas, participants, 1, &blocks, 0}};
+    Gathered g = {.shape = {num_replicas, participants, 1, &blocks, 0, 0}};
     const RtAlgorithm *a = rt_gather_algorithm(asked);
     assert_int_equal(a->num_phases, 1);
     for (int k = 0; k < participants; k++)

@@ -43,8 +43,6 @@ static Scalar
 combine_two(RtReduceOp how, Scalar x, Scalar y)
 {
     DType t = x.dtype;
-    if (how == REDUCE_FIRST)
-        return x;
     if (!dtype_is_float(t)) {
         uint64_t sum = (uint64_t)x.i + (uint64_t)y.i;
         int64_t most = x.i > y.i ? x.i : y.i, least = x.i < y.i ? x.i : y.i;
@@ -61,11 +59,13 @@ combine_two(RtReduceOp how, Scalar x, Scalar y)
 /* By levels of D2's tree: neighbours first, then pairs of them.  f16 and bf16
  * are combined in f32. */
 static Scalar
-expected(RtReduceOp how, DType t, int n, char *const *in, int64_t i)
+expected(RtReduceOp how, DType t, int n, char *const *in, int root, int64_t i)
 {
     Scalar x[MAX_REPLICAS];
     for (int k = 0; k < n; k++)
         x[k] = scalar_cast(scalar_load(t, in[k], i), dtype_compute(t));
+    if (how == REDUCE_FIRST)
+        return scalar_cast(x[root], t);
     for (int width = 1; width < n; width *= 2)
         for (int k = 0; k + width < n; k += 2 * width)
             x[k] = combine_two(how, x[k], x[k + width]);
@@ -150,6 +150,7 @@ typedef struct Reduction {
     RtColl *coll;
     RtCollInstance *instance;
     int num, round;
+    int root; /* of REDUCE_FIRST */
     DType dtype;
     int64_t count[MAX_OPERANDS];
     char *in[MAX_OPERANDS][MAX_REPLICAS];
@@ -244,7 +245,7 @@ expected_bytes(const Reduction *job, RtReduceOp how, int n, int i)
     char *want = malloc(bytes_of(job->dtype, job->count[i]) + 1);
     for (int64_t e = 0; e < job->count[i]; e++)
         scalar_store(job->dtype, want, e,
-                     expected(how, job->dtype, n, job->in[i], e));
+                     expected(how, job->dtype, n, job->in[i], job->root, e));
     return want;
 }
 
@@ -290,6 +291,7 @@ reduce_sizes(RtColl *coll, RtReduceOp how, RtCollConfig config, DType t,
     RtReduceOperand operand = {t, -1, 0},
                     operands[MAX_OPERANDS] = {operand, operand, operand};
     Reduction job = {.coll = coll, .num = MAX_OPERANDS, .dtype = t};
+    config.root = job.root = (int)(how + t) % coll->num_replicas;
     assert_null(coll->ops->all_reduce_new(coll, how, config, MAX_OPERANDS,
                                           operands, &job.instance));
     for (int s = 0; s < COUNT(sizes); s++) {
@@ -391,9 +393,10 @@ reductions_follow_the_tree(void **state)
 }
 
 static const RtCollConfig ways[] = {
-    {COLL_AUTO, 0},           {COLL_TWO_PHASE, 0},    {COLL_REDUCE_TO_ONE, 0},
-    {COLL_HIERARCHICAL, 0},   {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},
-    {COLL_HIERARCHICAL, 100}, {COLL_RING, 0},
+    {COLL_AUTO, 0, 0},           {COLL_TWO_PHASE, 0, 0},
+    {COLL_REDUCE_TO_ONE, 0, 0},  {COLL_HIERARCHICAL, 0, 0},
+    {COLL_HIERARCHICAL, 1, 0},   {COLL_HIERARCHICAL, 3, 0},
+    {COLL_HIERARCHICAL, 100, 0}, {COLL_RING, 0, 0},
 };
 
 /* The algorithm and its packs do not change a bit. */
@@ -445,9 +448,9 @@ halves_need_an_even_number(void **state)
     RtCollInstance *instance;
     RtReduceOperand operand = {DT_f32, -1, 1};
     coll = open_coll(3, false, rt_seconds);
-    Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM,
-                                          (RtCollConfig){COLL_HIERARCHICAL, 1},
-                                          1, &operand, &instance);
+    Status st = coll->ops->all_reduce_new(
+        coll, REDUCE_SUM, (RtCollConfig){COLL_HIERARCHICAL, 1, 0}, 1, &operand,
+        &instance);
     assert_non_null(st);
     assert_non_null(
         strstr(status_message(st), "3 replicas have no two halves"));
@@ -529,8 +532,8 @@ sites_are_used_again(void **state)
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++)
         use_sites_again(replica_counts[i], (RtCollConfig){0});
-    use_sites_again(4, (RtCollConfig){COLL_REDUCE_TO_ONE, 0});
-    use_sites_again(4, (RtCollConfig){COLL_HIERARCHICAL, 3});
+    use_sites_again(4, (RtCollConfig){COLL_REDUCE_TO_ONE, 0, 0});
+    use_sites_again(4, (RtCollConfig){COLL_HIERARCHICAL, 3, 0});
 }
 
 /* ---- several in flight --------------------------------------------------- */
@@ -746,7 +749,9 @@ gather_among(int n, int num_devices, RtCollAlgorithm algorithm)
     RtColl *coll;
     RtCollInstance *instance;
     coll = open_shared(n, num_devices, rt_may_spin(num_devices), rt_seconds);
-    assert_null(coll->ops->all_gather_new(coll, algorithm, 0, &instance));
+    assert_null(coll->ops->all_gather_new(
+        coll, (RtCollConfig){.algorithm = algorithm, .root = n - 1}, 0,
+        &instance));
     for (int k = 0; k < COUNT(outers); k++)
         gather_and_check(coll, instance, outers[k]);
     close_shared(coll);

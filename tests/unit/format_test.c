@@ -212,7 +212,8 @@ bad_formats_are_named(void **state)
         {"{} {}", DT_i32, "more places than values"},
         {"none", DT_i32, "more values than places"},
         {"{:d}", DT_f32,
-         "the format \"d\" does not fit f32: that is a format of integers"},
+         "the format \"d\" does not fit f32: that is a format of integers, "
+         "and f, e or g one of floats"},
         {"{:.2d}", DT_i32,
          "the format \".2d\" does not fit i32: integers have no precision"},
         {"{:q}", DT_i32,

@@ -3,7 +3,9 @@
  */
 #include "tests/unit/unit.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include "ir/base/thread.h"
 #include "runtime/hal/cpu/pool.h"
 #include "runtime/hal/wait.h"
 
@@ -116,6 +118,37 @@ spinning_is_for_few_threads(void **state)
     assert_false(rt_may_spin(rt_num_cores() + 1));
 }
 
+static void *
+size_of_stack(void *size)
+{
+    pthread_attr_t attr;
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
+    assert_int_equal(pthread_attr_getstacksize(&attr, size), 0);
+    pthread_attr_destroy(&attr);
+    return NULL;
+}
+
+/* What kernels need is there whatever the user's limit is. */
+static void
+stacks_are_large(void **state)
+{
+    (void)state;
+    enum { SMALL = 256 << 10 };
+    pthread_attr_t usual, small;
+    pthread_t thread;
+    size_t size = 0;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, SMALL), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    assert_null(thread_start(&thread, size_of_stack, &size, "a test"));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    pthread_attr_destroy(&small);
+    pthread_attr_destroy(&usual);
+    assert_true(size >= THREAD_STACK_BYTES);
+}
+
 int
 main(void)
 {
@@ -125,6 +158,7 @@ main(void)
         cmocka_unit_test(a_pool_may_be_unused),
         cmocka_unit_test(a_wait_has_an_end),
         cmocka_unit_test(spinning_is_for_few_threads),
+        cmocka_unit_test(stacks_are_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

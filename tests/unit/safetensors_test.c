@@ -26,7 +26,7 @@ said_of(const char *bytes, size_t len)
     int n = 0;
     assert_int_equal(ftruncate(memory, 0), 0);
     assert_int_equal(pwrite(memory, bytes, len, 0), len);
-    Status st = rt_tensors_read(arena, in_memory, NULL, NULL, &tensors, &n);
+    Status st = rt_tensors_read(arena, in_memory, &(RtTensorsUser){0}, &tensors, &n);
     const char *said = st ? arena_printf(arena, "%s", status_message(st)) : "";
     for (int i = 0; !st && i < n; i++)
         for (size_t k = 0; k < tensors[i].bytes; k++)

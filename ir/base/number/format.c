@@ -116,7 +116,7 @@ spec_problem(const FormatSpec *s, DType t)
     if (s->type == 's')
         return t == DT_u8 ? NULL : MESSAGE("s is for text");
     if (!is_in(kind, takes))
-        return MESSAGE("that is a format of integers");
+        return MESSAGE("that is a format of integers, and f, e or g one of floats");
     bool as_integer = kind == 'i' && (!s->type || !is_in('f', takes));
     if (as_integer && s->precision >= 0)
         return MESSAGE("integers have no precision");

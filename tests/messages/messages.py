@@ -8,7 +8,8 @@ sentence marked MESSAGE("...").  A reporter is whoever formats with
 message_vprintf, or hands its format on to a reporter, so none is listed here.
 
 The suites are run with TFD_MESSAGES, unless record.py has a record of them in
-the folder TFD_RECORDS, and what they were told is compared with the rows.
+the folder TFD_RECORDS, and what they were told is compared with the rows; one
+that the page names for a message that nobody said is run again.
 Wrong are a message that no test provokes, one that is written in two
 places, one that is said but not found in the sources, and a page
 docs/messages.md that has other rows.  Which test is named beside a row, and with
@@ -344,8 +345,14 @@ def read_records(jobs, log):
 
 
 def run_suites(build, names):
-    log, tests, failed = Log(), tests_of(build), []
+    log, tests = Log(), tests_of(build)
     jobs = read_records([(n, t) for n in names for t in tests[n]], log)
+    return log, run_jobs(jobs, log)
+
+
+def run_jobs(jobs, log):
+    """Returns what is wrong with the suites."""
+    failed = []
     with tempfile.TemporaryDirectory(prefix="tfd-messages-") as folder, \
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         paths = [os.path.join(folder, str(i)) for i in range(len(jobs))]
@@ -355,7 +362,27 @@ def run_suites(build, names):
             if not passed:
                 failed.append(f"the suite {name} fails, or is not built")
             log.read(name, path)
-    return log, failed
+    return failed
+
+
+AGAIN = 3
+
+
+def run_again(build, rows, page, log):
+    """A message whose moment hangs on who is faster (a process that is lost
+    while it joins, say) may be missed by a run on a busy machine: the suites
+    that the page names for messages that nobody said are run again."""
+    tests = tests_of(build)
+    named = {m[2]: m[4] for m in ENTRY.finditer(page)}
+    for _ in range(AGAIN):
+        missed = [r for r in rows if not r.example]
+        names = sorted({named.get(shown_format(r.format)) for r in missed} - {None})
+        if not names:
+            return
+        for row in missed:
+            print(f"# missed: {shown_format(row.format)}")
+        run_jobs([(n, t) for n in names for t in tests[n]], log)
+        find_examples(rows, log)
 
 
 # ---- examples ----------------------------------------------------------------
@@ -580,6 +607,7 @@ def main():
     if os.path.exists(path):
         with open(path, encoding="utf-8") as f:
             old = f.read()
+    run_again(build, rows, old, log)
     keep_choices(rows, old, log)
     page = page_of(rows)
     if os.environ.get("TFD_BLESS"):

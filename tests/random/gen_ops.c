@@ -124,13 +124,23 @@ gen_tame(Gen *g, GenValue v, double limit)
 
 /* ---- element by element ------------------------------------------------- */
 
-/* How smooth a function is. */
-typedef enum Manner { SMOOTH, KINK, JUMP } Manner;
+/* How smooth a function is.  All but SMOOTH are left out of losses whose
+ * gradients are compared with finite differences, and of fuzzy values where
+ * results may not depend on the number of replicas: a value that is rounded
+ * in another way may stand on the other side. */
+typedef enum Manner {
+    SMOOTH, /* it has a derivative everywhere: sin */
+    KINK,   /* its derivative jumps somewhere: abs at 0 */
+    JUMP,   /* it jumps itself: floor */
+} Manner;
 
+/* A function of one float, for any x: of one that is defined or tame only
+ * somewhere, as log or exp, the text brings x there, "log1p(abs(%s))". */
 typedef struct Unary {
     const char *text;
     Manner manner;
-    double size; /* of the result; 0: as large as the operand */
+    double size; /* no element of the result is greater in magnitude; 0: none
+                    is greater than the greatest of the operand and 1 more */
 } Unary;
 
 static const Unary unaries[] = {
@@ -184,7 +194,8 @@ op_binary(Gen *g)
 {
     static const struct {
         const char *text;
-        int how; /* 0: sizes add; 1: the result is one of sin; 2: the greater */
+        int how; /* the result's size: 0: the operands' together; 1: 1, as of
+                    sin; 2: x's and 1 more, and y's unless it is SMOOTH */
         Manner manner;
     } all[] = {
         {"%s + %s", 0, SMOOTH},       {"%s - %s", 0, SMOOTH},

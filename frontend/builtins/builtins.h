@@ -73,6 +73,12 @@ bool fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out);
 /* Axes of a value of that rank, ascending: all when it was left out. */
 bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
 
+/* ---- along an axis (builtins_sort.c) -------------------------------------- */
+
+/* The first operand, to go along an axis, which is parameter i; the last when
+ * left out.  NULL with a message. */
+IrValue *fe_arg_line(Lower *cx, const FeArgs *in, int i, int64_t *axis);
+
 /* ---- strings (format_string.c) --------------------------------------------
  */
 

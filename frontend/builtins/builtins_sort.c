@@ -27,9 +27,8 @@ swap_with_last(Lower *cx, IrValue *x, int64_t axis, Loc loc)
     return fe_tensor(fe_emit(cx, op));
 }
 
-/* The value to go along, and the axis: parameter i; the last when left out. */
-static IrValue *
-read_line(Lower *cx, const FeArgs *in, int i, int64_t *axis)
+IrValue *
+fe_arg_line(Lower *cx, const FeArgs *in, int i, int64_t *axis)
 {
     IrValue *x = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
     if (!x)
@@ -55,7 +54,7 @@ fe_builtin_cumsum(Lower *cx, const FeArgs *in)
     bool exclusive = false, reverse = false;
     IrValue *x =
         fe_arg(in, 1)
-            ? read_line(cx, in, 1, &axis)
+            ? fe_arg_line(cx, in, 1, &axis)
             : fe_flatten(cx, fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0)),
                          in->loc);
     if (!x || !fe_arg_bool(cx, in, 2, "exclusive", &exclusive) ||
@@ -94,7 +93,7 @@ static IrValue *
 read_sort(Lower *cx, const FeArgs *in, int64_t *axis, IrValue **order)
 {
     bool descending = false;
-    IrValue *x = read_line(cx, in, 1, axis);
+    IrValue *x = fe_arg_line(cx, in, 1, axis);
     if (!x || !fe_arg_bool(cx, in, 2, "descending", &descending))
         return NULL;
     x = swap_with_last(cx, x, *axis, in->loc);
@@ -145,7 +144,8 @@ first_of_rows(Lower *cx, IrValue *x, int64_t k, Loc loc)
 }
 
 static bool
-read_k(Lower *cx, const FeArgs *in, const IrValue *x, int64_t axis, int64_t *k)
+read_k(Lower *cx, const FeArgs *in, const IrValue *x, int64_t axis,
+       bool largest, int64_t *k)
 {
     Dim size = x->type.dims[axis];
     if (!fe_require_int(cx, fe_arg(in, 1), "k", fe_arg_loc(in, 1), k))
@@ -153,8 +153,8 @@ read_k(Lower *cx, const FeArgs *in, const IrValue *x, int64_t axis, int64_t *k)
     if (ir_dim_is_const(size) && *k >= 0 && *k <= size.c)
         return true;
     if (ir_dim_is_const(size))
-        fe_error(cx, fe_arg_loc(in, 1),
-                 "there are no %lld greatest of %lld elements", (long long)*k,
+        fe_error(cx, fe_arg_loc(in, 1), "there are no %lld %s of %lld elements",
+                 (long long)*k, largest ? "greatest" : "least",
                  (long long)size.c);
     else
         fe_error_note(cx, in->loc, "sort gives all of them in order",
@@ -167,11 +167,13 @@ FeValue *
 fe_builtin_top_k(Lower *cx, const FeArgs *in)
 {
     int64_t axis, k;
-    IrValue *x = read_line(cx, in, 2, &axis);
-    if (!x || !read_k(cx, in, x, axis, &k))
+    bool largest = true;
+    IrValue *x = fe_arg_line(cx, in, 2, &axis);
+    if (!x || !fe_arg_bool(cx, in, 3, "largest", &largest) ||
+        !read_k(cx, in, x, axis, largest, &k))
         return &fe_poison;
     x = swap_with_last(cx, x, axis, in->loc);
-    IrValue *order = x ? order_of(cx, x, true, in->loc) : NULL;
+    IrValue *order = x ? order_of(cx, x, largest, in->loc) : NULL;
     if (!order)
         return &fe_poison;
     IrValue *parts[] = {reorder(cx, x, order, in->loc), order};

@@ -37,6 +37,27 @@ fe_broadcast(Lower *cx, IrValue *x, int rank, const Dim *dims, Loc loc)
     return shaped(cx, OP_broadcast, x, rank, dims, loc);
 }
 
+void
+fe_rows_dims(const IrType *x, const IrType *rows, int64_t axis, Dim *dims)
+{
+    for (int i = 0; i < x->rank; i++)
+        if (i != axis)
+            dims[i < axis ? i : i + rows->rank - 1] = x->dims[i];
+    for (int i = 0; i < rows->rank; i++)
+        dims[axis + i] = rows->dims[i];
+}
+
+FeValue *
+fe_scatter(Lower *cx, IrUpdate mode, IrValue *x, IrValue *rows, IrValue *values,
+           int64_t axis, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_scatter, 3, (IrValue *[]){x, rows, values}, loc);
+    ir_set_enum(op, A_mode, mode);
+    if (axis)
+        ir_set_int(op, A_axis, axis);
+    return fe_emit(cx, op);
+}
+
 FeValue *
 fe_drop_axes(Lower *cx, IrValue *x, const FeAxes *axes, Loc loc)
 {

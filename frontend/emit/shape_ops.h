@@ -19,6 +19,12 @@ IrValue *fe_flatten(Lower *cx, IrValue *x, Loc loc);
 FeValue *fe_reshape(Lower *cx, IrValue *x, int rank, const Dim *dims, Loc loc);
 FeValue *fe_broadcast(Lower *cx, IrValue *x, int rank, const Dim *dims,
                       Loc loc);
+/* x with its parts along axis that rows has the numbers of changed by values,
+ * which have the shape of fe_rows_dims: that of x, with that of rows in place of
+ * the axis. */
+FeValue *fe_scatter(Lower *cx, IrUpdate mode, IrValue *x, IrValue *rows,
+                    IrValue *values, int64_t axis, Loc loc);
+void fe_rows_dims(const IrType *x, const IrType *rows, int64_t axis, Dim *dims);
 /* Equal shapes one beside the other along a new axis, 0 .. their rank. */
 FeValue *fe_stack(Lower *cx, int n, IrValue *const *xs, int axis, Loc loc);
 

@@ -136,7 +136,7 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
         if (x->kind == INDEX_DYNAMIC && x->value->type.rank > 0) {
             fe_error_note(
                 cx, loc,
-                "x[indices] = ... assigns to whole rows of x, along the first "
+                "x[:, indices] = ... assigns to whole parts of x along one "
                 "axis",
                 "parts of several rows cannot be assigned to at once");
             return false;
@@ -155,15 +155,19 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
 
 /* ---- several rows ------------------------------------------------------- */
 
-/* The indices of rows, if the brackets have nothing else. */
-static IrValue *
+/* The axis that has indices of rows, where every other is whole; -1: none. */
+static int
 find_rows(const FeIndices *indices)
 {
-    const FeIndex *first = &indices->items[0];
-    bool found = first->kind == INDEX_DYNAMIC && first->value->type.rank > 0;
-    for (int i = 1; i < indices->len; i++)
-        found = found && indices->items[i].kind == INDEX_FULL;
-    return found ? first->value : NULL;
+    int axis = -1;
+    for (int i = 0; i < indices->len; i++) {
+        const FeIndex *x = &indices->items[i];
+        bool rows = x->kind == INDEX_DYNAMIC && x->value->type.rank > 0;
+        if (rows ? axis >= 0 : x->kind != INDEX_FULL)
+            return -1;
+        axis = rows ? i : axis;
+    }
+    return axis;
 }
 
 static const IrUpdate modes[NUM_AST_OPS] = {
@@ -181,18 +185,19 @@ check_divides(Lower *cx, AstOp op, const IrType *t, Loc loc)
     return false;
 }
 
-/* x with its rows changed by e.  Sums of f16 and bf16 are rounded once (D4). */
+/* x with its rows along axis changed by e.  Sums of f16 and bf16 are rounded
+ * once (D4). */
 static FeValue *
-update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
+update_rows(Lower *cx, IrValue *x, IrValue *rows, int axis, AstOp op,
+            IrValue *e, Loc loc)
 {
     Dim dims[IR_MAX_RANK];
-    const IrType *t = &x->type, *r = &rows->type;
-    int rank = r->rank + t->rank - 1;
+    const IrType *t = &x->type;
+    int rank = rows->type.rank + t->rank - 1;
     bool divides = check_divides(cx, op, t, loc);
     if (!fe_check_rank(cx, rank, loc))
         return &fe_poison;
-    for (int i = 0; i < rank; i++)
-        dims[i] = i < r->rank ? r->dims[i] : t->dims[i - r->rank + 1];
+    fe_rows_dims(t, &rows->type, axis, dims);
     FeValue *values =
         divides ? fe_broadcast(cx, e, rank, dims, loc) : &fe_poison;
     if (op == AST_OP_SUB && !fe_is_poison(values))
@@ -202,11 +207,8 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
     if (op == AST_OP_ADD || op == AST_OP_SUB)
         return fe_value_tensor(
             cx->arena,
-            ir_build_add_rows(cx->block, x, rows, values->tensor, 0, loc));
-    IrOp *scatter =
-        fe_op(cx, OP_scatter, 3, (IrValue *[]){x, rows, values->tensor}, loc);
-    ir_set_enum(scatter, A_mode, modes[op]);
-    return fe_emit(cx, scatter);
+            ir_build_add_rows(cx->block, x, rows, values->tensor, axis, loc));
+    return fe_scatter(cx, modes[op], x, rows, values->tensor, axis, loc);
 }
 
 /* ---- any part ----------------------------------------------------------- */
@@ -262,12 +264,7 @@ update_part(Lower *cx, IrValue *x, const FeIndices *indices, AstOp op,
         row = update_part(cx, row->tensor, &rest, op, e, loc);
     if (fe_is_poison(row))
         return row;
-    IrOp *scatter =
-        fe_op(cx, OP_scatter, 3, (IrValue *[]){x, number, row->tensor}, loc);
-    ir_set_enum(scatter, A_mode, UPDATE_set);
-    if (axis)
-        ir_set_int(scatter, A_axis, axis);
-    return fe_emit(cx, scatter);
+    return fe_scatter(cx, UPDATE_set, x, number, row->tensor, axis, loc);
 }
 
 static FeValue *
@@ -279,9 +276,11 @@ update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
     if (!x || !fe_indices(cx, target, x, &indices))
         return &fe_poison;
     IrValue *e = fe_operand_as(cx, value, x->type.dtype, loc);
-    IrValue *rows = find_rows(&indices);
-    if (rows)
-        return e ? update_rows(cx, x, rows, op, e, loc) : &fe_poison;
+    int axis = find_rows(&indices);
+    if (axis >= 0)
+        return e ? update_rows(cx, x, indices.items[axis].value, axis, op, e,
+                               loc)
+                 : &fe_poison;
     if (!check_assignable(cx, &indices, target->loc))
         return &fe_poison;
     return e ? update_part(cx, x, &indices, op, e, loc) : &fe_poison;

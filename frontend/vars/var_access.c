@@ -12,6 +12,7 @@
 #include "frontend/emit/index.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
+#include "frontend/emit/require_const.h"
 #include "frontend/emit/shape_ops.h"
 #include "frontend/emit/slices.h"
 #include "frontend/vars/vars.h"
@@ -312,16 +313,22 @@ at_shape(Lower *cx, IrValue *x, const IrVar *v, Loc loc)
 
 /* ---- writing rows ------------------------------------------------------- */
 
+/* Parts of a variable along an axis, and what they become. */
+typedef struct RowsWrite {
+    IrVar *var;
+    IrUpdate mode;
+    int axis;
+    IrValue *rows, *values;
+} RowsWrite;
+
 static FeValue *
-change_rows(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows, IrValue *values,
-            Loc loc)
+change_rows(Lower *cx, const RowsWrite *w, Loc loc)
 {
     if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
-    IrValue *parts[] = {ir_build_read(cx->block, v->name, loc), rows, values};
-    IrOp *op = fe_op(cx, OP_scatter, 3, parts, loc);
-    ir_set_enum(op, A_mode, mode);
-    FeValue *x = fe_emit(cx, op);
+    IrVar *v = w->var;
+    FeValue *x = fe_scatter(cx, w->mode, ir_build_read(cx->block, v->name, loc),
+                            w->rows, w->values, w->axis, loc);
     if (!fe_is_poison(x))
         ir_build_write(cx->block, v->name, UPDATE_set, x->tensor, loc);
     return fe_is_poison(x) ? x : &fe_none;
@@ -352,48 +359,47 @@ part_of_mean(Lower *cx, IrValue *values, Loc loc)
 }
 
 static IrValue *
-gathered(Lower *cx, IrValue *x, Loc loc)
+gathered(Lower *cx, IrValue *x, int axis, Loc loc)
 {
     IrOp *op = fe_op(cx, OP_gather, 1, &x, loc);
-    ir_set_int(op, A_axis, 0);
+    ir_set_int(op, A_axis, axis);
     return fe_tensor(fe_emit(cx, op));
 }
 
 /* The replicas' rows concatenated, written in a merge: the table of
  * aggregations (tensorflow.md 1.7). */
 static FeValue *
-write_together(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows,
-               IrValue *values, Loc loc)
+write_together(Lower *cx, RowsWrite w, Loc loc)
 {
     FeRegion saved;
+    const IrVar *v = w.var;
     if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
     if (v->agg == AGG_first)
-        rows = rows_of_first(cx, rows, loc);
+        w.rows = rows_of_first(cx, w.rows, loc);
     if (v->agg == AGG_mean)
-        values = part_of_mean(cx, values, loc);
+        w.values = part_of_mean(cx, w.values, loc);
     IrOp *merge = fe_region_open(cx, OP_merge, FE_MERGE, loc, &saved);
     if (!merge)
         return &fe_poison;
-    rows = gathered(cx, rows, loc);
-    values = gathered(cx, values, loc);
-    if (rows) /* by each replica; those of none are to be left out */
-        fe_mark_index_checked(cx, rows, v->type.dims[0]);
-    if (rows && values)
-        change_rows(cx, v, mode, rows, values, loc);
+    w.rows = gathered(cx, w.rows, 0, loc);
+    w.values = gathered(cx, w.values, w.axis, loc);
+    if (w.rows) /* by each replica; those of none are to be left out */
+        fe_mark_index_checked(cx, w.rows, v->type.dims[w.axis]);
+    if (w.rows && w.values)
+        change_rows(cx, &w, loc);
     return fe_region_close(cx, merge, &saved, &fe_none, loc);
 }
 
 /* Emits a write that is allowed; row i of rows is v's row rows[i]. */
 static FeValue *
-write_rows(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows, IrValue *values,
-           Loc loc)
+write_rows(Lower *cx, const RowsWrite *w, Loc loc)
 {
-    bool own = rows->type.locality == LOCAL_PER_REPLICA ||
-               values->type.locality == LOCAL_PER_REPLICA;
-    if (cx->context == FE_REPLICA && v->agg != AGG_none && own)
-        return write_together(cx, v, mode, rows, values, loc);
-    return change_rows(cx, v, mode, rows, values, loc);
+    bool own = w->rows->type.locality == LOCAL_PER_REPLICA ||
+               w->values->type.locality == LOCAL_PER_REPLICA;
+    if (cx->context == FE_REPLICA && w->var->agg != AGG_none && own)
+        return write_together(cx, *w, loc);
+    return change_rows(cx, w, loc);
 }
 
 /* Slices are only added and subtracted. */
@@ -419,8 +425,9 @@ write_slices(Lower *cx, IrVar *v, AstOp op, const FeValue *slices, Loc loc)
     }
     IrValue *rows = fe_operand(cx, fe_slices_indices(slices), loc);
     IrValue *values = fe_operand(cx, fe_slices_values(slices), loc);
+    RowsWrite w = {v, changes[op].mode, 0, rows, values};
     if (rows && values)
-        write_rows(cx, v, changes[op].mode, rows, values, loc);
+        write_rows(cx, &w, loc);
 }
 
 /* ---- writing all of a variable ----------------------------------------- */
@@ -488,9 +495,9 @@ static const struct {
     {"scatter_update", UPDATE_set, O_PICKS_ROWS},
 };
 
-/* Indices of at least one dimension, each of a row of v. */
+/* Indices of at least one dimension, each of a row of v along axis. */
 static IrValue *
-row_indices(Lower *cx, const IrVar *v, FeValue *rows, Loc loc)
+row_indices(Lower *cx, const IrVar *v, int64_t axis, FeValue *rows, Loc loc)
 {
     static const Dim one = {.c = 1, .sym = -1};
     IrValue *x = fe_operand(cx, rows, loc);
@@ -501,24 +508,22 @@ row_indices(Lower *cx, const IrVar *v, FeValue *rows, Loc loc)
                  dtype_info[x->type.dtype].name);
         return NULL;
     }
-    if (!fe_check_rows(cx, x, v->type.dims[0], v->name, loc))
+    if (!fe_check_rows(cx, x, v->type.dims[axis], v->name, loc))
         return NULL;
     return x->type.rank ? x : fe_tensor(fe_reshape(cx, x, 1, &one, loc));
 }
 
 /* Values for each of the rows. */
 static IrValue *
-row_values(Lower *cx, const IrVar *v, const IrType *rows, FeValue *values,
-           Loc loc)
+row_values(Lower *cx, const IrVar *v, int64_t axis, const IrType *rows,
+           FeValue *values, Loc loc)
 {
     Dim dims[IR_MAX_RANK];
     int rank = rows->rank + v->type.rank - 1;
     IrValue *x = fe_operand_as(cx, values, v->type.dtype, loc);
     if (!x || !fe_check_rank(cx, rank, loc))
         return NULL;
-    for (int i = 0; i < rank; i++)
-        dims[i] =
-            i < rows->rank ? rows->dims[i] : v->type.dims[i - rows->rank + 1];
+    fe_rows_dims(&v->type, rows, axis, dims);
     return fe_tensor(fe_broadcast(cx, x, rank, dims, loc));
 }
 
@@ -526,6 +531,7 @@ FeValue *
 fe_builtin_scatter(Lower *cx, const FeArgs *in)
 {
     int i = 0;
+    int64_t axis = 0;
     FeValue *v = fe_arg(in, 0), *rows = fe_arg(in, 1), *values = fe_arg(in, 2);
     MessageArgs w = {.value = fe_arg_text(cx, in, 2), .op = in->name};
     while (strcmp(row_changes[i].name, in->name) != 0)
@@ -538,14 +544,18 @@ fe_builtin_scatter(Lower *cx, const FeArgs *in)
                         "\"%s\" is a scalar: it has no "
                         "rows",
                         v->var->name);
+    if (fe_arg(in, 3) && !fe_require_axis(cx, fe_arg(in, 3), v->var->type.rank,
+                                          fe_arg_loc(in, 3), &axis))
+        return &fe_poison;
     bool own = differs(cx, rows) || differs(cx, values);
     if (!check_write(cx, v->var, row_changes[i].change, own, w, in->loc))
         return &fe_poison;
-    IrValue *index = row_indices(cx, v->var, rows, fe_arg_loc(in, 1));
-    IrValue *x =
-        index ? row_values(cx, v->var, &index->type, values, fe_arg_loc(in, 2))
-              : NULL;
+    IrValue *index = row_indices(cx, v->var, axis, rows, fe_arg_loc(in, 1));
+    IrValue *x = index ? row_values(cx, v->var, axis, &index->type, values,
+                                    fe_arg_loc(in, 2))
+                       : NULL;
     if (!x)
         return &fe_poison;
-    return write_rows(cx, v->var, row_changes[i].mode, index, x, in->loc);
+    RowsWrite write = {v->var, row_changes[i].mode, (int)axis, index, x};
+    return write_rows(cx, &write, in->loc);
 }

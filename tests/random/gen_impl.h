@@ -183,6 +183,7 @@ bool gen_op_reshape(Gen *g);
 bool gen_op_concat(Gen *g);
 bool gen_op_pad(Gen *g);
 bool gen_op_take(Gen *g);
+bool gen_op_along_axis(Gen *g);
 bool gen_op_one_hot(Gen *g);
 bool gen_op_matmul(Gen *g);
 

@@ -62,7 +62,13 @@ gen_op_along(Gen *g)
     else if (k == 1 && !g->smooth && !(g->invariant && v.fuzzy))
         gen_let(g, to, "sort(%s, axis = %d%s)", v.name, axis,
                 gen_chance(g, 30) ? ", descending = true" : "");
-    else
+    else if (k == 2 && !g->smooth && !(g->invariant && v.fuzzy) &&
+             (axis || !v.type.rows)) {
+        to.type.dims[axis] = 1 + gen_pick(g, v.type.dims[axis]);
+        gen_let(g, to, "top_k(%s, %d, axis = %d%s).0", v.name,
+                to.type.dims[axis], axis,
+                gen_chance(g, 50) ? ", largest = false" : "");
+    } else
         gen_let(g, to, "reverse(%s, axis = %d)", v.name, axis);
     return true;
 }
@@ -214,6 +220,34 @@ gen_op_take(Gen *g)
     if (gen_count(&to.type) > 48)
         return false;
     gen_let(g, to, "take(%s, %s %% %d)", v.name, i.name, n);
+    return true;
+}
+
+/* Other elements of each row, by numbers that the index along another axis
+ * gives: one that is not of rows, so that the batch's division is nothing. */
+bool
+gen_op_along_axis(Gen *g)
+{
+    GenValue v, y;
+    if (!gen_find(g, gen_fits_tensor, NULL, &v))
+        return false;
+    int axis = static_axis(g, &v), other = static_axis(g, &v);
+    int step = 1 + gen_pick(g, 3), first = gen_pick(g, 4);
+    if (axis < 0)
+        return false;
+    const char *index = gen_text(g, "(iota(%s, axis = %d) * %d + %d) %% %d",
+                                 gen_shape_text(g, &v.type), other, step, first,
+                                 v.type.dims[axis]);
+    bool adds = gen_chance(g, 50) && v.type.dtype != DT_bool;
+    if (gen_chance(g, 40) || !gen_find(g, fits_equal, &v, &y)) {
+        gen_let(g, v, "take_along_axis(%s, %s, axis = %d)", v.name, index,
+                axis);
+        return true;
+    }
+    GenValue to = gen_joined(&v, &y);
+    to.size = v.size + y.size * (adds ? v.type.dims[axis] : 1);
+    gen_let(g, to, "%s_along_axis(%s, %s, %s, axis = %d)", adds ? "add" : "put",
+            v.name, index, y.name, axis);
     return true;
 }
 

@@ -158,22 +158,25 @@ fits_parts(Gen *g, const GenValue *v, const void *unused)
            (g->context == IN_STEP || v->who == SAME);
 }
 
-/* m[i] = x, m[[i, j]] += x. */
+/* m[i] = x, m[[i, j]] += x, also along another axis. */
 bool
 gen_set_part(Gen *g)
 {
     GenValue m;
     if (!gen_find(g, fits_parts, NULL, &m) || (g->invariant && m.who != SAME))
         return false;
-    GenType t = gen_without_axes(&m.type, 0, 1, false);
+    int axis = gen_chance(g, 60) ? 0 : gen_pick(g, m.type.rank);
+    GenType t = gen_without_axes(&m.type, axis, axis + 1, false);
     GenValue x = gen_tame(g, gen_like(g, t, m.who != SAME), 5);
-    int n = m.type.dims[0], i = gen_pick(g, n), k = gen_pick(g, n);
+    int n = m.type.dims[axis], i = gen_pick(g, n), k = gen_pick(g, n);
     bool adds = m.type.dtype != DT_bool && !g->invariant && gen_chance(g, 50);
+    const char *before = axis == 0 ? "" : axis == 1 ? ":, " : ":, :, ";
     if (gen_chance(g, 50))
-        gen_line(g, "%s[%d] %s %s", m.name, i, adds ? "-=" : "=", x.name);
+        gen_line(g, "%s[%s%d] %s %s", m.name, before, i, adds ? "-=" : "=",
+                 x.name);
     else
-        gen_line(g, "%s[[%d, %d]] %s stack([%s, %s])", m.name, i, k,
-                 adds ? "+=" : "=", x.name, x.name);
+        gen_line(g, "%s[%s[%d, %d]] %s stack([%s, %s], %d)", m.name, before, i,
+                 k, adds ? "+=" : "=", x.name, x.name, axis);
     return true;
 }
 

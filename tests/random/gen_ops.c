@@ -406,18 +406,19 @@ gen_compute(Gen *g)
         int weight;
         bool smooth;
     } ops[] = {
-        {op_unary, 14, true},        {op_binary, 16, true},
-        {op_integer, 8, false},      {op_compare, 5, false},
-        {op_logic, 2, false},        {op_where, 5, false},
-        {op_cast, 6, false},         {op_reduce, 12, true},
-        {gen_op_argument, 3, false}, {gen_op_along, 5, true},
-        {gen_op_index, 6, true},     {gen_op_expand, 3, true},
-        {gen_op_transpose, 3, true}, {gen_op_reshape, 4, true},
-        {gen_op_concat, 5, true},    {gen_op_pad, 2, true},
-        {gen_op_take, 3, true},      {gen_op_one_hot, 2, false},
-        {gen_op_matmul, 4, true},    {gen_op_new, 6, true},
-        {gen_op_random, 4, false},   {gen_op_own, 4, false},
-        {op_part, 3, false},         {gen_op_conv, 4, true},
+        {op_unary, 14, true},         {op_binary, 16, true},
+        {op_integer, 8, false},       {op_compare, 5, false},
+        {op_logic, 2, false},         {op_where, 5, false},
+        {op_cast, 6, false},          {op_reduce, 12, true},
+        {gen_op_argument, 3, false},  {gen_op_along, 5, true},
+        {gen_op_index, 6, true},      {gen_op_expand, 3, true},
+        {gen_op_transpose, 3, true},  {gen_op_reshape, 4, true},
+        {gen_op_concat, 5, true},     {gen_op_pad, 2, true},
+        {gen_op_take, 3, true},       {gen_op_one_hot, 2, false},
+        {gen_op_matmul, 4, true},     {gen_op_new, 6, true},
+        {gen_op_random, 4, false},    {gen_op_own, 4, false},
+        {op_part, 3, false},          {gen_op_conv, 4, true},
+        {gen_op_along_axis, 4, true},
     };
     int total = 0, k = 0;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)

@@ -189,11 +189,10 @@ pick_scatter(Gen *g, const GenVar *v, bool same)
     return all[gen_pick(g, n)];
 }
 
-/* Rows of v by number, as text; count is how many. */
+/* Rows of n by number, as text; count is how many. */
 static const char *
-pick_rows(Gen *g, const GenVar *v, int *count)
+pick_rows(Gen *g, int n, int *count)
 {
-    int n = v->type.dims[0];
     *count = 1 + gen_pick(g, 3);
     Str s = str_new(g->arena);
     for (int i = 0; i < *count; i++)
@@ -208,19 +207,21 @@ write_rows(Gen *g, const GenVar *v, const Writing *w)
     int count;
     bool own = w->own && (!w->same || gen_chance(g, 60));
     const char *how = pick_scatter(g, v, !own);
-    const char *rows = pick_rows(g, v, &count);
+    int axis = gen_chance(g, 70) ? 0 : gen_pick(g, v->type.rank);
+    const char *rows = pick_rows(g, v->type.dims[axis], &count);
+    const char *along = axis ? gen_text(g, ", axis = %d", axis) : "";
     GenType t = v->type;
-    t.dims[0] = count;
+    t.dims[axis] = count;
     GenValue x = gen_chance(g, 30) ? gen_scalar_of(g, t.dtype, own)
                                    : gen_like(g, t, own);
     x = gen_tame(g, x, 4);
     bool divides = strcmp(how, "div") == 0;
     if (divides && gen_is_float(t.dtype))
-        gen_line(g, "scatter_div(%s, %s, cos(%s) + 2.0)", v->name, rows,
-                 x.name);
+        gen_line(g, "scatter_div(%s, %s, cos(%s) + 2.0%s)", v->name, rows,
+                 x.name, along);
     else
-        gen_line(g, "scatter_%s(%s, %s, %s%s)", how, v->name, rows, x.name,
-                 divides ? " % 3 + 4" : "");
+        gen_line(g, "scatter_%s(%s, %s, %s%s%s)", how, v->name, rows, x.name,
+                 divides ? " % 3 + 4" : "", along);
 }
 
 bool

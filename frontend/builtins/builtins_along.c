@@ -1,0 +1,170 @@
+/*
+ * builtins_along.c - along an axis, other elements in each row
+ *
+ * The elements of x as one row: the indices of an element of
+ * x[outer, axis, inner] become its number there, by which take and scatter
+ * name it.
+ */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/index.h"
+#include "frontend/emit/operand.h"
+#include "ir/rules/build.h"
+#include "ir/type_text.h"
+
+/* What the axes from first to end have together; false: two lengths of
+ * batches. */
+static bool
+count_dims(const Dim *dims, int64_t first, int64_t end, Dim *out)
+{
+    *out = ir_dim_const(1);
+    for (int64_t i = first; i < end; i++)
+        if (!ir_dim_mul(*out, dims[i], out))
+            return false;
+    return true;
+}
+
+/* Indices of x's elements along an axis: their shape is that of x but for the
+ * axis. */
+typedef struct Along {
+    IrValue *x, *index;
+    int64_t axis;
+    Dim shape[IR_MAX_RANK];
+} Along;
+
+/* Fills in shape: an index may have 1 where x has more. */
+static bool
+match_shapes(Along *a)
+{
+    const IrType *x = &a->x->type, *i = &a->index->type;
+    if (x->rank != i->rank)
+        return false;
+    for (int k = 0; k < x->rank; k++) {
+        a->shape[k] = k == a->axis ? i->dims[k] : x->dims[k];
+        if (!ir_dim_equal(i->dims[k], a->shape[k]) &&
+            !ir_dim_equal(i->dims[k], ir_dim_const(1)))
+            return false;
+    }
+    return true;
+}
+
+/* Reads x, the indices and the axis, which is parameter i; false with a
+ * message. */
+static bool
+read_along(Lower *cx, const FeArgs *in, int i, Along *a)
+{
+    Loc loc = fe_arg_loc(in, 1);
+    a->x = fe_arg_line(cx, in, i, &a->axis);
+    a->index = fe_operand(cx, fe_arg(in, 1), loc);
+    if (!a->x || !a->index)
+        return false;
+    const IrType *x = &a->x->type, *index = &a->index->type;
+    if (!dtype_is_int(index->dtype))
+        return fe_index_dtype_error(cx, index->dtype, fe_arg_text(cx, in, 1),
+                                    loc);
+    if (!match_shapes(a)) {
+        fe_error_note(cx, loc,
+                      "take(x, indices, axis) takes the same parts of every "
+                      "row",
+                      "indices of shape %s along axis %lld of shape %s: they "
+                      "have as many axes, and along each other one as many, "
+                      "or 1",
+                      ir_dims_text(cx->module, index->rank, index->dims),
+                      (long long)a->axis,
+                      ir_dims_text(cx->module, x->rank, x->dims));
+        return false;
+    }
+    return fe_check_range(cx, a->index, x->dims[a->axis], fe_variable_of(a->x),
+                          loc);
+}
+
+/* which * size + rest. */
+static IrValue *
+count_on(Lower *cx, IrValue *which, Dim size, IrValue *rest, Loc loc)
+{
+    IrValue *length = fe_length_of(cx, size, loc);
+    which = ir_build2(cx->block, OP_mul, which, length, loc);
+    return ir_build2(cx->block, OP_add, which, rest, loc);
+}
+
+/* The numbers of the elements that are named, in x as one row, as
+ * [outer, axis, inner]; NULL with a message. */
+static IrValue *
+number_elements(Lower *cx, const Along *a, Loc loc)
+{
+    Dim dims[3], total, size = a->x->type.dims[a->axis];
+    int rank = a->x->type.rank;
+    if (!count_dims(a->shape, 0, a->axis, &dims[0]) ||
+        !count_dims(a->shape, a->axis + 1, rank, &dims[2]) ||
+        !count_dims(a->x->type.dims, 0, rank, &total)) {
+        fe_error(cx, loc, "the elements of two batches are not counted");
+        return NULL;
+    }
+    dims[1] = a->shape[a->axis];
+    IrValue *i = fe_tensor(fe_broadcast(cx, a->index, rank, a->shape, loc));
+    i = i ? fe_tensor(fe_reshape(cx, i, 3, dims, loc)) : NULL;
+    if (!i || !fe_check_can_emit(cx, loc))
+        return NULL;
+    i = ir_build_cast(cx->block, i, DT_i64, loc);
+    IrValue *outer = ir_build_iota(cx->block, DT_i64, 3, dims, 0, loc);
+    IrValue *inner = ir_build_iota(cx->block, DT_i64, 3, dims, 2, loc);
+    i = count_on(cx, outer, size, i, loc);
+    i = count_on(cx, i, dims[2], inner, loc);
+    fe_mark_index_checked(cx, i, total);
+    return i;
+}
+
+FeValue *
+fe_builtin_take_along(Lower *cx, const FeArgs *in)
+{
+    Along a;
+    if (!read_along(cx, in, 2, &a))
+        return &fe_poison;
+    IrValue *at = number_elements(cx, &a, in->loc);
+    IrValue *all = at ? fe_flatten(cx, a.x, in->loc) : NULL;
+    if (!all)
+        return &fe_poison;
+    FeValue *found = fe_take(cx, all, at, 0, in->loc);
+    return fe_is_poison(found) ? found
+                               : fe_reshape(cx, found->tensor, a.x->type.rank,
+                                            a.shape, in->loc);
+}
+
+/* x, flat, with the elements at set to values, or with them added. */
+static FeValue *
+change_elements(Lower *cx, IrValue *x, IrValue *at, IrValue *values, bool add,
+                Loc loc)
+{
+    if (!add)
+        return fe_scatter(cx, UPDATE_set, x, at, values, 0, loc);
+    if (!fe_check_can_emit(cx, loc))
+        return &fe_poison;
+    return fe_value_tensor(cx->arena,
+                           ir_build_add_rows(cx->block, x, at, values, 0, loc));
+}
+
+/* put_along_axis and add_along_axis. */
+FeValue *
+fe_builtin_put_along(Lower *cx, const FeArgs *in)
+{
+    Along a;
+    if (!read_along(cx, in, 3, &a))
+        return &fe_poison;
+    int rank = a.x->type.rank;
+    IrValue *values =
+        fe_operand_as(cx, fe_arg(in, 2), a.x->type.dtype, fe_arg_loc(in, 2));
+    values = values ? fe_tensor(fe_broadcast(cx, values, rank, a.shape,
+                                             fe_arg_loc(in, 2)))
+                    : NULL;
+    IrValue *at = values ? number_elements(cx, &a, in->loc) : NULL;
+    IrValue *all = at ? fe_flatten(cx, a.x, in->loc) : NULL;
+    if (!all)
+        return &fe_poison;
+    values = fe_tensor(fe_reshape(cx, values, 3, at->type.dims, in->loc));
+    FeValue *changed = values ? change_elements(cx, all, at, values,
+                                                in->name[0] == 'a', in->loc)
+                              : &fe_poison;
+    return fe_is_poison(changed)
+               ? changed
+               : fe_reshape(cx, changed->tensor, rank, a.x->type.dims, in->loc);
+}

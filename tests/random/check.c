@@ -32,7 +32,7 @@ static const double tolerance = 1e-11;
 /* How a program is run on n devices. */
 typedef struct Way {
     int n, level;
-    const char *strategy, *cross; /* NULL: the usual */
+    const char *strategy, *cross, *parameters; /* NULL: the usual */
     int64_t pack;
     bool threads;
 } Way;
@@ -70,6 +70,15 @@ next_number(const char **list)
     return n > 0 && n <= MOST_REPLICAS ? (int)n : 0;
 }
 
+/* The device of n that has the number of an option, modulo n; NULL: none. */
+static const char *
+device_of(Arena *a, const char *text, const char *name, int n)
+{
+    return header(a, text, name)
+               ? arena_printf(a, "cpu:%d", number(a, text, name) % n)
+               : NULL;
+}
+
 static Way
 way_of(Arena *a, const char *text, int n)
 {
@@ -77,11 +86,15 @@ way_of(Arena *a, const char *text, int n)
              .level = number(a, text, "level"),
              .strategy = header(a, text, n > 1 ? "strategy" : "one"),
              .cross = header(a, text, "cross"),
+             .parameters = device_of(a, text, "parameters", n),
              .pack = number(a, text, "pack"),
              .threads = number(a, text, "threads") != 0};
     bool in_halves = w.cross && !strncmp(w.cross, "hierarchical_copy", 17);
+    const char *one = device_of(a, text, "reduce_to", n);
     if (n == 1 || (in_halves && n % 2))
         w.cross = NULL;
+    else if (one)
+        w.cross = arena_printf(a, "%s:reduce_to_device=%s", w.cross, one);
     return w;
 }
 
@@ -188,6 +201,7 @@ front_end(Arena *a, const char *text, const Way *w, const PassOptions *passes,
         .strategy = w->strategy,
         .devices = w->n > 1 ? arena_printf(a, "cpu:0-%d", w->n - 1) : "cpu:0",
         .cross = w->cross,
+        .parameters = w->parameters,
         .widen = true,
     };
     Diag *d = diag_new(a);

@@ -9,6 +9,8 @@
  *   #! strategy mirrored    where there are several devices
  *   #! one default          the strategy on one device
  *   #! cross reduction_to_one
+ *   #! reduce_to 3          the device of reduction_to_one, modulo how many
+ *   #! parameters 3         the parameter device of central_storage, so, too
  *   #! pack 16              bytes_per_pack
  *   #! threads 1            pipelines have threads
  *   #! invariant            results do not depend on the number of devices

@@ -351,12 +351,26 @@ make_main(Gen *g, Step *const *steps, int n)
 
 /* ---- the program -------------------------------------------------------- */
 
+/* Where variables are, or how replicas are combined and on which device. */
+static void
+make_places(Gen *g)
+{
+    static const char *const crosses[] = {
+        "hierarchical_copy", "hierarchical_copy:packs=2", "ring",
+        "reduction_to_one"};
+    if (g->central && gen_chance(g, 50))
+        gen_line(g, "#! parameters %d", gen_pick(g, 5));
+    if (g->central || !gen_chance(g, 30))
+        return;
+    int k = gen_pick(g, 5);
+    gen_line(g, "#! cross %s", crosses[k < 3 ? k : 3]);
+    if (k >= 3 && gen_chance(g, 60))
+        gen_line(g, "#! reduce_to %d", gen_pick(g, 5));
+}
+
 static void
 make_header(Gen *g, uint64_t seed)
 {
-    static const char *const crosses[] = {"hierarchical_copy",
-                                          "hierarchical_copy:packs=2",
-                                          "reduction_to_one", "ring"};
     static const char *const ones[] = {"default", "one_device", "mirrored"};
     gen_line(g, "#! seed %llu", (unsigned long long)seed);
     gen_line(g, "#! replicas %s", seed % 2 ? "1 2 4 5" : "1 2 3 5");
@@ -366,8 +380,7 @@ make_header(Gen *g, uint64_t seed)
     gen_line(g, "#! one %s",
              g->central ? "central_storage" : ones[gen_pick(g, 3)]);
     gen_line(g, "#! strategy %s", g->central ? "central_storage" : "mirrored");
-    if (gen_chance(g, 25) && !g->central)
-        gen_line(g, "#! cross %s", crosses[gen_pick(g, 4)]);
+    make_places(g);
     if (gen_chance(g, 25))
         gen_line(g, "#! pack %d", 16 << gen_pick(g, 3));
     if (gen_chance(g, 15))

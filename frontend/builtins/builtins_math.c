@@ -144,6 +144,14 @@ fe_builtin_precision(Lower *cx, const FeArgs *in)
         return fe_error(cx, fe_arg_loc(in, 0),
                         "a precision is bf16, f16 or f32, not %s",
                         dtype_info[t].name);
+    FeValue *f = fe_arg(in, 1);
+    if (f && (f->kind == FE_TENSOR || f->kind == FE_VAR))
+        return fe_error_note(
+            cx, fe_arg_loc(in, 1),
+            fe_format(cx, "write precision(%s, fn() = %s)", dtype_info[t].name,
+                      fe_arg_text(cx, in, 1)),
+            "precision takes a function, within which it holds, not %s",
+            fe_describe(cx, f));
     const DType *outer = cx->precision;
     cx->precision = &t;
     FeValue *result =

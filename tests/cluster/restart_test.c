@@ -156,6 +156,26 @@ replacements_that_do_not_come_cost_no_restart(void **state)
     assert_int_equal(a.restarts, 3);
 }
 
+/* A process that hangs before it joins does not hold those up that can go on
+ * without it; the first start takes as long as it takes. */
+static void
+what_comes_back_has_less_time_where_fewer_go_on(void **state)
+{
+    RtRestartPolicy all = {.size = 6, .num_replicas = 12, .restarts = 5};
+    RtAttempt first = rt_first_attempt(&policy), next = after_loss(first);
+    (void)state;
+    assert_false(rt_attempt_may_shrink(&policy, &first));
+    assert_true(rt_attempt_may_shrink(&policy, &next));
+    assert_false(rt_attempt_may_shrink(&all, &next));
+    next.size = policy.min_processes;
+    assert_false(rt_attempt_may_shrink(&policy, &next));
+    next = after_stop(smaller());
+    assert_true(rt_attempt_may_shrink(&policy, &next));
+    next = after_join_failure(next);
+    assert_int_equal(next.kind, RT_ATTEMPT_SHRINKS);
+    assert_false(rt_attempt_may_shrink(&policy, &next));
+}
+
 /* Where the run came to its end first, or failed, nothing is asked for. */
 static void
 what_ends_while_it_stops_has_ended(void **state)
@@ -180,6 +200,7 @@ main(void)
         cmocka_unit_test(two_join_failures_in_a_row_are_followed_by_fewer),
         cmocka_unit_test(a_smaller_one_asks_for_replacements),
         cmocka_unit_test(replacements_that_do_not_come_cost_no_restart),
+        cmocka_unit_test(what_comes_back_has_less_time_where_fewer_go_on),
         cmocka_unit_test(what_ends_while_it_stops_has_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,6 +213,19 @@ def with_one_that_hangs(absent, right):
           (p.returncode, nexts, out, err))
 
 
+def with_one_that_hangs_at_once(absent, right):
+    p = start_absent(absent, 2, 1)
+    out, err = p.communicate(timeout=120)
+    nexts, _ = said(err)
+    check('a process that hangs after a restart holds the others for 20 seconds: '
+          'the same bits',
+          p.returncode == 0 and out.splitlines()[-2:] == right[-2:] and
+          nexts == ['restart 1 of 3, with 4', 'restart 2 of 3, with 2',
+                    'goes on with 4'] and
+          'with 2 processes: rank 3 of 4 have not come after 2' in err,
+          (p.returncode, nexts, out, err))
+
+
 def main():
     with open('train.tfd', 'w') as f:
         f.write(PROGRAM)
@@ -228,6 +241,7 @@ def main():
         with_replacement(os.environ['TFD_ABSENT'], right, last)
         if KILLS > 10:
             with_one_that_hangs(os.environ['TFD_ABSENT'], right)
+            with_one_that_hangs_at_once(os.environ['TFD_ABSENT'], right)
     end()
 
 

@@ -115,12 +115,14 @@ open_it(void *data)
     o->st = rt_server_open(&o->config, &o->server);
 }
 
-/* Those who come back have less time than --timeout: without them the smaller
- * number goes on. */
+/* Those who come back have less time than --timeout, where others can go on
+ * without them. */
 static double
 time_to_join(const Launch *l)
 {
-    return l->attempt->kind == RT_ATTEMPT_GROWS ? replacement_patience : 0;
+    return rt_attempt_may_shrink(&l->config->policy, l->attempt)
+               ? replacement_patience
+               : 0;
 }
 
 static Status

@@ -98,6 +98,14 @@ rt_next_attempt(const RtRestartPolicy *policy, const RtAttempt *last,
 }
 
 bool
+rt_attempt_may_shrink(const RtRestartPolicy *policy, const RtAttempt *attempt)
+{
+    return attempt->kind == RT_ATTEMPT_GROWS ||
+           (attempt->kind == RT_ATTEMPT_RESTART && policy->min_processes &&
+            fewer(policy, attempt->size) < attempt->size);
+}
+
+bool
 rt_attempt_asks(const RtRestartPolicy *policy, const RtAttempt *attempt,
                 int checkpoints)
 {

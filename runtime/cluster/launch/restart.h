@@ -58,6 +58,10 @@ RtAttempt rt_first_attempt(const RtRestartPolicy *policy);
 /* Whether another attempt follows the last one; then *next is that. */
 bool rt_next_attempt(const RtRestartPolicy *policy, const RtAttempt *last,
                      RtAttempt *next);
+/* Whether an attempt need not wait long for all to join: fewer processes go on
+ * without those that do not. */
+bool rt_attempt_may_shrink(const RtRestartPolicy *policy,
+                           const RtAttempt *attempt);
 /* Whether an attempt that has made so many checkpoints stops. */
 bool rt_attempt_asks(const RtRestartPolicy *policy, const RtAttempt *attempt,
                      int checkpoints);

@@ -544,7 +544,7 @@ def main():
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     names = args.names or list(LOCAL) + list(ON_MACHINES)
     why = not os.environ.get(hosts.ISOLATED) and hosts.why_not()
     if why:

@@ -43,7 +43,8 @@ struct RtCarrier {
     RtCarrierListener *listeners;
     double event; /* when something last happened */
     long nap_ns;
-    _Atomic int64_t messages, bytes; /* sent; others read them */
+    /* Sent; others read them. */
+    _Atomic int64_t messages, bytes, near_messages, near_bytes;
 
     RtLinkTopology topology;
     pthread_mutex_t lock; /* of failure and listeners */
@@ -68,6 +69,18 @@ rt_carrier_link(const RtCarrier *c)
     return c->link->ops->name;
 }
 
+bool
+rt_carrier_has_near(const RtCarrier *c)
+{
+    return c->link->ops->is_near;
+}
+
+bool
+rt_carrier_is_near(const RtCarrier *c, int peer)
+{
+    return rt_carrier_has_near(c) && c->link->ops->is_near(c->link, peer);
+}
+
 RtLinkTopology
 rt_carrier_topology(const RtCarrier *c)
 {
@@ -77,7 +90,9 @@ rt_carrier_topology(const RtCarrier *c)
 RtLinkCount
 rt_carrier_sent(const RtCarrier *c)
 {
-    return (RtLinkCount){atomic_load(&c->messages), atomic_load(&c->bytes)};
+    return (RtLinkCount){atomic_load(&c->messages), atomic_load(&c->bytes),
+                         atomic_load(&c->near_messages),
+                         atomic_load(&c->near_bytes)};
 }
 
 void
@@ -107,11 +122,18 @@ rt_carrier_failure(RtCarrier *c)
 /* ---- transfers ----------------------------------------------------------- */
 
 static void
+add(_Atomic int64_t *messages, _Atomic int64_t *bytes, const RtTransfer *t)
+{
+    atomic_fetch_add_explicit(messages, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(bytes, (int64_t)t->bytes, memory_order_relaxed);
+}
+
+static void
 count(RtCarrier *c, const RtTransfer *t)
 {
-    atomic_fetch_add_explicit(&c->messages, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&c->bytes, (int64_t)t->bytes,
-                              memory_order_relaxed);
+    add(&c->messages, &c->bytes, t);
+    if (rt_carrier_is_near(c, t->peer))
+        add(&c->near_messages, &c->near_bytes, t);
 }
 
 static void

@@ -50,6 +50,7 @@ typedef struct RtLinkTopology {
 /* What this process has sent since the carrier was opened. */
 typedef struct RtLinkCount {
     int64_t messages, bytes;
+    int64_t near_messages, near_bytes; /* of these, those in memory */
 } RtLinkCount;
 
 /* Connects the link, with the addresses of all by rank, and starts the thread.
@@ -62,6 +63,10 @@ void rt_carrier_close(RtCarrier *c);
 int rt_carrier_rank(const RtCarrier *c);
 int rt_carrier_size(const RtCarrier *c);
 const char *rt_carrier_link(const RtCarrier *c); /* its name */
+/* Whether messages to a peer go through memory, and not over the link; and
+ * whether those of any two processes of the job may. */
+bool rt_carrier_is_near(const RtCarrier *c, int peer);
+bool rt_carrier_has_near(const RtCarrier *c);
 /* Any thread. */
 RtLinkCount rt_carrier_sent(const RtCarrier *c);
 /* One process a machine, 20 microseconds and 1 GB/s until it is set. */

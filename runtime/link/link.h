@@ -77,6 +77,9 @@ typedef struct RtLinkOps {
     int (*wait_fd)(RtLink *l);
     /* failed: others may not answer any more. */
     void (*close)(RtLink *l, bool failed);
+    /* Whether messages to and from a peer go through memory that both map, and
+     * not over the link that is named; NULL: none do. */
+    bool (*is_near)(RtLink *l, int peer);
 } RtLinkOps;
 
 struct RtLink {

@@ -261,6 +261,33 @@ rt_carrier_measure_pair(RtCarrier *c, int peer, double timeout,
     return st;
 }
 
+static void
+take_slower(IrLinkSpeed *s, IrLinkSpeed other)
+{
+    if (other.latency > s->latency)
+        s->latency = other.latency;
+    if (other.rate > 0 && (s->rate == 0 || other.rate < s->rate))
+        s->rate = other.rate;
+}
+
+/* Machines have any numbers of processes: with the rank before and the one
+ * after, of which one may be on another machine. */
+static Status
+ping_both_sides(RtCarrier *c, Arena *a, double timeout, Speeds *out)
+{
+    int rank = rt_carrier_rank(c);
+    int peers[] = {rank ^ 1, ((rank + 1) ^ 1) - 1};
+    for (int i = 0; i < 2; i++) {
+        Exchange x = {.peer = peers[i], .timeout = timeout};
+        IrLinkSpeed s;
+        if (x.peer < 0 || x.peer >= rt_carrier_size(c))
+            continue;
+        TRY(measure_pair(c, a, x, LONG, &s));
+        take_slower(rt_carrier_is_near(c, x.peer) ? &out->near : &out->far, s);
+    }
+    return OK;
+}
+
 static Status
 ping_neighbours(RtCarrier *c, Arena *a, double timeout, Speeds *out)
 {
@@ -268,6 +295,8 @@ ping_neighbours(RtCarrier *c, Arena *a, double timeout, Speeds *out)
     int n = rt_carrier_topology(c).per_machine, place = rank % n;
     int near = rank - place + (place ^ 1);
     int far = (rank / n ^ 1) * n + place;
+    if (n == 1 && rt_carrier_has_near(c))
+        return ping_both_sides(c, a, timeout, out);
     if ((place ^ 1) < n)
         TRY(measure_pair(c, a, (Exchange){.peer = near, .timeout = timeout},
                          LONG, &out->near));
@@ -296,15 +325,6 @@ gather_speeds(RtCarrier *c, Speeds *all, double timeout)
 }
 
 static void
-take_slower(IrLinkSpeed *s, IrLinkSpeed other)
-{
-    if (other.latency > s->latency)
-        s->latency = other.latency;
-    if (other.rate > 0 && (s->rate == 0 || other.rate < s->rate))
-        s->rate = other.rate;
-}
-
-static void
 set_slowest(RtCarrier *c, const Speeds *all)
 {
     Speeds s = {{0, 0}, {0, 0}};
@@ -314,7 +334,7 @@ set_slowest(RtCarrier *c, const Speeds *all)
         take_slower(&s.far, all[i].far);
     }
     t.near = s.near.rate > 0 ? s.near : s.far;
-    t.far = s.far;
+    t.far = s.far.rate > 0 ? s.far : s.near;
     rt_carrier_set_topology(c, t);
 }
 

@@ -30,8 +30,9 @@ sent_by_link(const RtRun *run)
     RtLinkCount begin = run->stats.sent_before, now = begin;
     if (run->carrier)
         now = rt_carrier_sent(run->carrier);
-    return (RtLinkCount){now.messages - begin.messages,
-                         now.bytes - begin.bytes};
+    return (RtLinkCount){now.messages - begin.messages, now.bytes - begin.bytes,
+                         now.near_messages - begin.near_messages,
+                         now.near_bytes - begin.near_bytes};
 }
 
 static double
@@ -76,6 +77,9 @@ add_part(void *data, int rank, const void *part, size_t n)
     (void)n;
     t->busiest.messages = greater(t->busiest.messages, sent->messages);
     t->busiest.bytes = greater(t->busiest.bytes, sent->bytes);
+    t->busiest.near_messages =
+        greater(t->busiest.near_messages, sent->near_messages);
+    t->busiest.near_bytes = greater(t->busiest.near_bytes, sent->near_bytes);
     for (int i = 0; i < t->num; i++) {
         t->uses[i].bytes += uses[i].bytes;
         t->uses[i].nanoseconds =
@@ -119,9 +123,14 @@ print_messages(const RtRun *run, const RtLinkCount *most, FILE *to)
     double each = steps > 0 ? (double)steps : 1.0;
     fprintf(to,
             "  messages     %.1f a step of %.0f bytes in all, from the busiest "
-            "process, over %s\n",
+            "process, over %s",
             (double)most->messages / each, (double)most->bytes / each,
             rt_carrier_link(run->carrier));
+    if (most->near_messages)
+        fprintf(to, ", of which %.1f of %.0f bytes in memory",
+                (double)most->near_messages / each,
+                (double)most->near_bytes / each);
+    fputc('\n', to);
 }
 
 static void

@@ -182,20 +182,16 @@ are_together(const RtJobPeer *x, const RtJobPeer *y)
     return strcmp(x->machine, y->machine) == 0 && strcmp(x->host, y->host) == 0;
 }
 
-/* Where all machines have as many processes, with neighbouring ranks; else, or
- * on one machine, 1. */
-static int
-num_per_machine(const RtJob *job)
+/* Of each rank the first one of its machine. */
+static const int *
+machines_of(const RtRun *run)
 {
-    int n = 1;
-    while (n < job->size && are_together(&job->peers[0], &job->peers[n]))
-        n++;
-    if (n == job->size || job->size % n)
-        return 1;
-    for (int k = 1; k < job->size; k++)
-        if (are_together(&job->peers[k - 1], &job->peers[k]) != (k % n != 0))
-            return 1;
-    return n;
+    const RtJob *job = run->job;
+    int *first = NEW_ARRAY(run->arena, int, (size_t)job->size);
+    for (int k = 0; k < job->size; k++)
+        while (!are_together(&job->peers[first[k]], &job->peers[k]))
+            first[k]++;
+    return first;
 }
 
 typedef struct Joining {
@@ -267,7 +263,7 @@ open_link(RtRun *run)
                              .mpi = o->mpi,
                              .interface = run->job->key ? NULL : "127.0.0.1",
                              .key = o->is_wire_plain ? NULL : run->job->key,
-                             .per_machine = num_per_machine(run->job),
+                             .machine_of = machines_of(run),
                              .timeout = JOINING};
     TRY(join_link(run, &options));
     run->group = rt_link_group_open(run->carrier, run->timeout);

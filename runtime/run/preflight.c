@@ -25,6 +25,7 @@ static const double long_message = 1 << 20; /* bytes: who is the slowest */
 typedef struct PairSpeed {
     double latency; /* seconds */
     double rate;    /* bytes/s */
+    bool is_near;   /* in memory, of a job that a link joins */
 } PairSpeed;
 
 /* ---- who measures with whom ---------------------------------------------
@@ -92,7 +93,8 @@ measure_links(RtRun *run, PairSpeed *own)
             continue;
         TRY(rt_carrier_measure_pair(run->carrier, peer, run->timeout,
                                     &run->watchdog.stop, &s));
-        own[peer] = (PairSpeed){s.latency, s.rate};
+        own[peer] = (PairSpeed){s.latency, s.rate,
+                                rt_carrier_is_near(run->carrier, peer)};
     }
     return OK;
 }
@@ -107,7 +109,7 @@ measure_memory_pairs(RtRun *run, RtMemoryTest *test, PairSpeed *own)
             continue;
         TRY(rt_memory_test_pair(test, peer, run->timeout, &run->watchdog.stop,
                                 &s));
-        own[peer] = (PairSpeed){s.latency, s.rate};
+        own[peer] = (PairSpeed){s.latency, s.rate, false};
     }
     return OK;
 }
@@ -154,6 +156,7 @@ take_speeds(void *data, int rank, const void *part, size_t n)
             s->latency = own[peer].latency;
         if (own[peer].rate > 0 && (s->rate == 0 || own[peer].rate < s->rate))
             s->rate = own[peer].rate;
+        s->is_near |= own[peer].is_near;
     }
 }
 
@@ -166,8 +169,10 @@ host_of(const RtRun *run, int rank)
 }
 
 static const char *
-transport_name(const RtRun *run)
+transport_name(const RtRun *run, const PairSpeed *s)
 {
+    if (s->is_near)
+        return "shared memory";
     return run->carrier ? rt_carrier_link(run->carrier) : run->group->ops->name;
 }
 
@@ -198,7 +203,7 @@ add_pairs(const RtRun *run, const PairSpeed *all, Str *s)
         if (all[i].rate > 0)
             str_addf(s, "  %4d  %-*s  %4d  %-*s  %-13s  %10.1f  %10.3f\n",
                      i / size, w, host_of(run, i / size), i % size, w,
-                     host_of(run, i % size), transport_name(run),
+                     host_of(run, i % size), transport_name(run, &all[i]),
                      1e6 * all[i].latency, 1e-9 * all[i].rate);
 }
 

@@ -3,6 +3,7 @@
  * processes
  *
  *     link_run                 forked: two to four processes over zmq
+ *     link_run near            some of them on one machine, in its memory
  *     link_run ucx             the same over UCX, by shared memory and by TCP
  *     mpirun -n P link_run mpi
  *
@@ -11,6 +12,7 @@
  */
 #include <dlfcn.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@
 #include "runtime/link/join/join.h"
 #include "runtime/cluster/mpi/library.h"
 
-enum { EACH = 3, MOST = 1 << 19, MOST_PROCESSES = 8 };
+enum { EACH = 3, MOST = 1 << 19, MOST_PROCESSES = 8, MOST_EXCHANGES = 4 };
 
 static void
 check(Status st)
@@ -56,22 +58,25 @@ typedef struct Board {
     char bytes[MOST_PROCESSES][RT_LINK_MAX_ADDRESS];
 } Board;
 
-static Board *board;
+static Board *board; /* of each exchange */
 
 static Status
 exchange_on_board(void *data, const char *name, const void *own, size_t bytes,
                   Arena *a, RtBytes **all)
 {
+    static int num; /* of this process */
     const RtExchange *x = data;
+    Board *b = &board[num++];
     (void)name;
-    memcpy(board->bytes[x->rank], own, bytes);
-    board->len[x->rank] = bytes;
-    atomic_fetch_add(&board->num, 1);
-    while (atomic_load(&board->num) < x->size)
+    want(num <= MOST_EXCHANGES, "too many exchanges");
+    memcpy(b->bytes[x->rank], own, bytes);
+    b->len[x->rank] = bytes;
+    atomic_fetch_add(&b->num, 1);
+    while (atomic_load(&b->num) < x->size)
         poll(NULL, 0, 1);
     *all = NEW_ARRAY(a, RtBytes, (size_t)x->size);
     for (int k = 0; k < x->size; k++)
-        (*all)[k] = (RtBytes){board->bytes[k], board->len[k]};
+        (*all)[k] = (RtBytes){b->bytes[k], b->len[k]};
     return OK;
 }
 
@@ -220,44 +225,89 @@ use_group(RtCarrier *carrier, int rank, int size)
 /* ---- processes ------------------------------------------------------------
  */
 
+/* How the processes of a job are told to join. */
+typedef struct Way {
+    const char *name;
+    const uint8_t *key;
+    const int *machine_of;
+    int contained; /* a rank in a container of its own; -1: none is */
+} Way;
+
 static void
-be(const char *name, const uint8_t *key, RtExchange *x)
+check_near(const RtCarrier *c, const Way *way, int rank, int size)
+{
+    for (int k = 0; k < size; k++) {
+        bool is_near = way->machine_of && k != rank && k != way->contained &&
+                       rank != way->contained &&
+                       way->machine_of[k] == way->machine_of[rank];
+        want(rt_carrier_is_near(c, k) == is_near,
+             is_near ? "a near process is not reached in memory"
+                     : "a far process is reached in memory");
+    }
+}
+
+static void
+be(const Way *way, RtExchange *x)
 {
     RtCarrier *c;
-    RtLinkOptions options = {
-        .name = name, .interface = "127.0.0.1", .key = key, .timeout = 30};
+    RtLinkOptions options = {.name = way->name,
+                             .interface = "127.0.0.1",
+                             .key = way->key,
+                             .machine_of = way->machine_of,
+                             .timeout = 30};
     x->data = x;
     check(rt_link_join(&options, x, &c));
+    check_near(c, way, x->rank, x->size);
     for (int algorithm = 0; algorithm <= NUM_MESSAGES_ALGORITHMS; algorithm++)
         reduce_all(c, x->rank, x->size, algorithm);
     use_group(c, x->rank, x->size);
     IrLinkSpeed s = rt_carrier_topology(c).far;
     if (x->rank == 0)
-        printf("# %d processes over %s: %.1f us, %.2f GB/s\n", x->size, name,
-               s.latency * 1e6, s.rate * 1e-9);
+        printf("# %d processes over %s: %.1f us, %.2f GB/s\n", x->size,
+               way->name, s.latency * 1e6, s.rate * 1e-9);
     fflush(stdout);
     rt_carrier_close(c);
 }
 
+/* Goes on as the first process of a PID namespace. */
+static void
+enter_container(void)
+{
+    int status;
+    if (unshare(CLONE_NEWPID)) {
+        perror("link_run: unshare");
+        _exit(1);
+    }
+    pid_t first = fork();
+    if (first == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        return;
+    }
+    _exit(waitpid(first, &status, 0) != first || status != 0);
+}
+
 static int
-fork_all(int size, const char *name, const uint8_t *key)
+fork_all(int size, Way way)
 {
     int failed = 0, status;
-    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE,
+    size_t bytes = MOST_EXCHANGES * sizeof *board;
+    board = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     fflush(stdout);
     for (int k = 0; k < size; k++)
         if (fork() == 0) {
             RtExchange x = {k, size, exchange_on_board, NULL};
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            be(name, key, &x);
+            if (k == way.contained)
+                enter_container();
+            be(&way, &x);
             _exit(0);
         }
     for (int k = 0; k < size; k++) {
         wait(&status);
         failed |= status;
     }
-    munmap(board, sizeof *board);
+    munmap(board, bytes);
     return failed;
 }
 
@@ -271,7 +321,7 @@ run_mpi(void)
     mpi->MPI_Comm_size(mpi->world, &x.size);
     if (x.rank == 0)
         printf("# %s\n", mpi->family);
-    be("mpi", NULL, &x);
+    be(&(Way){.name = "mpi", .contained = -1}, &x);
     rt_mpi_library_close(0);
     return 0;
 }
@@ -303,8 +353,45 @@ run_ucx(void)
         if (i)
             setenv("UCX_TLS", transports[i], 1);
         printf("%s %d - %d processes over UCX %s\n",
-               fork_all(i + 2, "ucx", NULL) ? "not ok" : "ok", i + 1, i + 2,
-               transports[i]);
+               fork_all(i + 2, (Way){.name = "ucx", .contained = -1}) ? "not ok"
+                                                                      : "ok",
+               i + 1, i + 2, transports[i]);
+    }
+    return 0;
+}
+
+static bool
+has_containers(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(unshare(CLONE_NEWPID) != 0);
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
+static int
+run_near(void)
+{
+    static const struct {
+        const char *what;
+        int size, machine_of[MOST_PROCESSES], contained;
+    } jobs[] = {{"two on each machine", 4, {0, 0, 1, 1}, -1},
+                {"of a machine in no order", 5, {0, 1, 0, 1, 0}, -1},
+                {"one alone on its machine", 3, {0, 0, 1}, -1},
+                {"one of a machine in a container", 4, {0, 0, 0, 1}, 1}};
+    enum { NUM = sizeof jobs / sizeof *jobs };
+    bool skips = !has_containers();
+    printf("1..%d\n", NUM);
+    for (int i = 0; i < NUM; i++) {
+        Way way = {.name = "zmq",
+                   .machine_of = jobs[i].machine_of,
+                   .contained = jobs[i].contained};
+        bool is_skipped = skips && way.contained >= 0;
+        printf("%s %d - %s%s\n",
+               is_skipped || fork_all(jobs[i].size, way) == 0 ? "ok" : "not ok",
+               i + 1, jobs[i].what,
+               is_skipped ? " # SKIP no PID namespaces here" : "");
     }
     return 0;
 }
@@ -317,10 +404,14 @@ main(int argc, char **argv)
         return run_mpi();
     if (argc > 1 && strcmp(argv[1], "ucx") == 0)
         return run_ucx();
+    if (argc > 1 && strcmp(argv[1], "near") == 0)
+        return run_near();
     printf("1..3\n");
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        Way way = {"zmq", i == 1 ? key : NULL, NULL, -1};
         printf("%s %d - %d processes over zmq%s\n",
-               fork_all(i + 2, "zmq", i == 1 ? key : NULL) ? "not ok" : "ok",
-               i + 1, i + 2, i == 1 ? ", encrypted" : "");
+               fork_all(i + 2, way) ? "not ok" : "ok", i + 1, i + 2,
+               i == 1 ? ", encrypted" : "");
+    }
     return 0;
 }

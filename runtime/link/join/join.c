@@ -6,6 +6,7 @@
 #include <string.h>
 #include "runtime/cluster/mpi/library.h"
 #include "runtime/link/mpi/mpi.h"
+#include "runtime/link/near/near.h"
 #include "runtime/link/ucx/ucx.h"
 #include "runtime/link/zmq/zmq.h"
 
@@ -30,22 +31,24 @@ open_ucx(const RtLinkOptions *o, const RtExchange *x, RtLink **out)
     return rt_link_ucx_open(x->rank, x->size, is_local, out);
 }
 
-static const struct {
+typedef struct LinkRow {
     const char *name;
     Status (*open)(const RtLinkOptions *o, const RtExchange *x, RtLink **out);
-} links[] = {
-    {"zmq", open_zmq},
-    {"mpi", open_mpi},
-    {"ucx", open_ucx},
+    bool has_memory; /* it uses that of a machine by itself */
+} LinkRow;
+
+static const LinkRow links[] = {
+    {"zmq", open_zmq, false},
+    {"mpi", open_mpi, true},
+    {"ucx", open_ucx, true},
 };
 
-static Status
-open_named(const char *name, const RtLinkOptions *o, const RtExchange *x,
-           RtLink **out)
+static const LinkRow *
+row_of(const char *name)
 {
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         if (strcmp(name, links[i].name) == 0)
-            return links[i].open(o, x, out);
+            return &links[i];
     UNREACHABLE("a link %s", name);
 }
 
@@ -81,14 +84,67 @@ exchange_addresses(RtLink *link, const RtExchange *x, Arena *a,
     return OK;
 }
 
+/* ---- machines -------------------------------------------------------------
+ */
+
+/* Several machines, of which one has several processes. */
+static bool
+are_mixed(const int *machine_of, int size)
+{
+    bool any_near = false, any_far = false;
+    for (int k = 1; k < size; k++)
+        for (int i = 0; i < k; i++) {
+            bool is_near = machine_of[i] == machine_of[k];
+            any_near |= is_near;
+            any_far |= !is_near;
+        }
+    return any_near && any_far;
+}
+
+/* RtLinkTopology's: where all machines have as many processes, with
+ * neighbouring ranks; else, or on one machine, 1. */
+static int
+num_per_machine(const int *machine_of, int size)
+{
+    int n = 1;
+    while (n < size && machine_of[0] == machine_of[n])
+        n++;
+    if (n == size || size % n)
+        return 1;
+    for (int k = 1; k < size; k++)
+        if ((machine_of[k - 1] == machine_of[k]) != (k % n != 0))
+            return 1;
+    return n;
+}
+
+static void
+set_topology(RtCarrier *c, const int *machine_of)
+{
+    int n = machine_of ? num_per_machine(machine_of, rt_carrier_size(c)) : 1;
+    if (n > 1)
+        rt_carrier_set_topology(c, (RtLinkTopology){.per_machine = n});
+}
+
+static Status
+open_link(const RtLinkOptions *o, const RtExchange *x, RtLink **out)
+{
+    const LinkRow *row = row_of(rt_link_choose(o->name, o->mpi));
+    TRY(row->open(o, x, out));
+    if (row->has_memory || !o->machine_of || !are_mixed(o->machine_of, x->size))
+        return OK;
+    return rt_link_near_open(*out, x, o->machine_of, out);
+}
+
+/* ---- all of it ------------------------------------------------------------
+ */
+
 Status
 rt_link_join(const RtLinkOptions *options, const RtExchange *exchange,
              RtCarrier **out)
 {
     RtLink *link;
     RtCarrier *c = NULL;
-    TRY(open_named(rt_link_choose(options->name, options->mpi), options,
-                   exchange, &link));
+    TRY(open_link(options, exchange, &link));
     Arena *a = arena_new(NULL, "joining");
     RtLinkAddress *all = NEW_ARRAY(a, RtLinkAddress, (size_t)exchange->size);
     Status st = exchange_addresses(link, exchange, a, all);
@@ -97,9 +153,7 @@ rt_link_join(const RtLinkOptions *options, const RtExchange *exchange,
     else
         st = rt_carrier_open(link, all, &c);
     if (!st) {
-        if (options->per_machine > 1)
-            rt_carrier_set_topology(
-                c, (RtLinkTopology){.per_machine = options->per_machine});
+        set_topology(c, options->machine_of);
         st = rt_carrier_measure(c, options->timeout);
     }
     if (st && c) {

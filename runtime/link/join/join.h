@@ -15,7 +15,8 @@ typedef struct RtLinkOptions {
     const char *interface; /* an address to listen at; NULL: all */
     const uint8_t *key;    /* 32 bytes of the job, so that messages of zmq are
                               encrypted; NULL: they are not */
-    int per_machine;       /* as in RtLinkTopology; 0: nothing is known */
+    const int *machine_of; /* of each rank, a number that those of one machine
+                              have; NULL: nothing is known */
     double timeout;        /* of joining, in seconds */
 } RtLinkOptions;
 

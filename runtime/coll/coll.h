@@ -137,6 +137,11 @@ typedef struct RtCollOps {
     /* The calls that this process's first device has begun, by IrCollAlgorithm;
      * not while one goes on. */
     const int64_t *(*calls)(const RtCollInstance *s);
+    /* A call of all processes, between steps: how fast a device and its partner
+     * exchange messages over the transport.  partners: of each device of this
+     * process a device of all processes, or -1; all pairs measure at the same
+     * time.  NULL: it has no messages of its own between devices. */
+    Status (*measure)(RtColl *c, const int *partners, IrLinkSpeed *out);
     /* Every waiting call, now or later, returns COLL_ABORTED. */
     void (*abort)(RtColl *c);
 } RtCollOps;

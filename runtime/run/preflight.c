@@ -17,8 +17,9 @@
 #include "runtime/exec/watchdog.h"
 #include "runtime/hal/wait.h"
 #include "runtime/link/carrier.h"
+#include "runtime/run/pairs.h"
+#include "runtime/run/preflight_devices.h"
 
-enum { ALL_PAIRS = 16 };                    /* processes */
 static const double long_message = 1 << 20; /* bytes: who is the slowest */
 
 /* What one process has measured with another one; no rate: nothing. */
@@ -28,66 +29,13 @@ typedef struct PairSpeed {
     bool is_near;   /* in memory, of a job that a link joins */
 } PairSpeed;
 
-/* ---- who measures with whom ---------------------------------------------
- */
-
-static bool
-takes_all_pairs(int size)
-{
-    return size <= ALL_PAIRS;
-}
-
-static int
-num_rounds(int size)
-{
-    if (!takes_all_pairs(size))
-        return 2 + size % 2;
-    return size % 2 ? size : size - 1;
-}
-
-/* The circle method: the last of an even number stands, the others go around,
- * and of an odd number one has no partner. */
-static int
-partner_of_all(int rank, int size, int round)
-{
-    int around = size % 2 ? size : size - 1;
-    if (rank == around)
-        return round * (around + 1) / 2 % around;
-    int other = ((round - rank) % around + around) % around;
-    if (other != rank)
-        return other;
-    return around < size ? around : -1;
-}
-
-/* Of ranks in a ring: first the pairs of an even rank and its next, then the
- * others; an odd number's last pair has a round of its own. */
-static int
-partner_of_next(int rank, int size, int round)
-{
-    bool is_last = size % 2 && (rank == size - 1 || rank == 0);
-    int next = (rank + 1) % size, before = (rank + size - 1) % size;
-    if (round == 2)
-        return !is_last ? -1 : rank == 0 ? before : next;
-    bool forward = rank % 2 == round;
-    if (size % 2 && ((rank == size - 1 && forward) || (rank == 0 && !forward)))
-        return -1;
-    return forward ? next : before;
-}
-
-static int
-partner(int rank, int size, int round)
-{
-    return takes_all_pairs(size) ? partner_of_all(rank, size, round)
-                                 : partner_of_next(rank, size, round);
-}
-
 /* ---- measuring ---------------------------------------------------------- */
 
 static Status
 measure_links(RtRun *run, PairSpeed *own)
 {
-    for (int k = 0; k < num_rounds(run->size); k++) {
-        int peer = partner(run->rank, run->size, k);
+    for (int k = 0; k < rt_num_rounds(run->size); k++) {
+        int peer = rt_partner(run->rank, run->size, k);
         IrLinkSpeed s;
         if (peer < 0)
             continue;
@@ -102,8 +50,8 @@ measure_links(RtRun *run, PairSpeed *own)
 static Status
 measure_memory_pairs(RtRun *run, RtMemoryTest *test, PairSpeed *own)
 {
-    for (int k = 0; k < num_rounds(run->size); k++) {
-        int peer = partner(run->rank, run->size, k);
+    for (int k = 0; k < rt_num_rounds(run->size); k++) {
+        int peer = rt_partner(run->rank, run->size, k);
         RtMemorySpeed s;
         if (peer < 0)
             continue;
@@ -272,7 +220,7 @@ add_algorithms(RtRun *run, Str *s)
 }
 
 static Status
-print(RtRun *run, const PairSpeed *all)
+print(RtRun *run, const PairSpeed *all, const RtDeviceSpeeds *devices)
 {
     Str s = str_new(run->arena);
     const RtColl *c = run->coll;
@@ -283,18 +231,20 @@ print(RtRun *run, const PairSpeed *all)
              c->ops->name, c->why[0] ? ", since " : "", c->why);
     if (c->ops->chosen)
         TRY(add_algorithms(run, &s));
-    if (takes_all_pairs(run->size))
+    if (rt_takes_all_pairs(run->size))
         str_addf(&s, "measured       all pairs\n");
     else
         str_addf(&s, "measured       each rank with the next one\n");
     add_pairs(run, all, &s);
     add_slowest(run, all, &s);
+    if (devices)
+        rt_add_devices(run, devices, &s);
     rt_print(run, str_text(&s), s.len);
     return rt_flush(run);
 }
 
 static Status
-print_alone(RtRun *run)
+print_alone(RtRun *run, const RtDeviceSpeeds *devices)
 {
     Str s = str_new(run->arena);
     str_addf(
@@ -304,6 +254,8 @@ print_alone(RtRun *run)
         "P, or a launcher)\n",
         run->num_replicas, run->num_replicas > 1 ? "s" : "", run->num_devices,
         run->num_devices > 1 ? "s" : "");
+    if (devices)
+        rt_add_devices(run, devices, &s);
     rt_print(run, str_text(&s), s.len);
     return rt_flush(run);
 }
@@ -312,11 +264,13 @@ Status
 rt_preflight(RtRun *run)
 {
     size_t size = (size_t)run->size;
+    RtDeviceSpeeds *devices;
+    TRY(rt_measure_devices(run, &devices));
     if (size == 1)
-        return print_alone(run);
+        return print_alone(run, devices);
     PairSpeed *own = NEW_ARRAY(run->arena, PairSpeed, size);
     PairSpeed *all = NEW_ARRAY(run->arena, PairSpeed, size * size);
     TRY(measure(run, own));
     TRY(rt_gather(run, own, size * sizeof *own, take_speeds, all));
-    return rt_is_chief(run) ? print(run, all) : OK;
+    return rt_is_chief(run) ? print(run, all, devices) : OK;
 }

@@ -262,6 +262,7 @@ static const RtCollOps nccl_ops = {
     .done = nccl_done,
     .arrived = nccl_arrived,
     .calls = nccl_calls,
+    .measure = rt_nccl_measure,
     .abort = rt_nccl_abort,
 };
 

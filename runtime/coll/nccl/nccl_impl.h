@@ -2,7 +2,8 @@
  * nccl_impl.h - what the files of the transport over NCCL share
  *
  * From the bottom up: the library (library.c), ranks and their communicators
- * (ranks.c), messages of a collective (messages.c), and the transport (nccl.c).
+ * (ranks.c), messages of a collective (messages.c), how fast messages are
+ * (measure.c), and the transport (nccl.c).
  */
 #ifndef TFD_RUNTIME_COLL_NCCL_NCCL_IMPL_H
 #define TFD_RUNTIME_COLL_NCCL_NCCL_IMPL_H
@@ -42,9 +43,12 @@ typedef struct NcclRank {
     pthread_mutex_t lock; /* of the handle: whoever aborts takes it away */
     ncclComm_t handle;    /* NULL: there is none, or no longer */
     const RtMemory *scratch;
-    size_t used;    /* of it, in a phase */
-    void **ptrs;    /* of a kernel */
-    int64_t *sizes; /* of all replicas' blocks */
+    const RtMemory *messages; /* that measure.c sends; NULL: it has not */
+    RtEvent arrived;          /* the last of them */
+    double best;              /* seconds of one */
+    size_t used;              /* of it, in a phase */
+    void **ptrs;              /* of a kernel */
+    int64_t *sizes;           /* of all replicas' blocks */
 } NcclRank;
 
 struct NcclComm {
@@ -80,6 +84,18 @@ CUstream rt_nccl_begin(NcclRank *r);
 /* Ends the group, and waits until NCCL has taken it; this waits for no other
  * rank.  works: none of the calls was refused. */
 bool rt_nccl_end(NcclRank *r, bool works);
+
+/* A group of calls for all ranks of this process, by one thread, since each may
+ * wait for the others: between the two each rank begins and ends its own. */
+bool rt_nccl_begin_all(NcclComm *comm);
+bool rt_nccl_end_all(NcclComm *comm, bool works);
+
+/* The first failure of a device; OK: none has failed. */
+Status rt_nccl_status(NcclComm *comm) MUST_USE;
+
+/* RtCollOps.measure. */
+Status rt_nccl_measure(RtColl *c, const int *partners,
+                       IrLinkSpeed *out) MUST_USE;
 
 /* Whether a wait takes too long; *deadline is 0 when it begins. */
 bool rt_nccl_is_late(const NcclComm *comm, double timeout, double *deadline);

@@ -129,6 +129,22 @@ rt_nccl_end(NcclRank *r, bool works)
     return works && (result == ncclSuccess || settle(r, "ncclGroupEnd"));
 }
 
+bool
+rt_nccl_begin_all(NcclComm *comm)
+{
+    return start_group(&comm->ranks[0]);
+}
+
+bool
+rt_nccl_end_all(NcclComm *comm, bool works)
+{
+    ncclResult_t result = comm->nccl->ncclGroupEnd();
+    works = works && rt_nccl_check(&comm->ranks[0], result, "ncclGroupEnd");
+    for (int i = 0; works && i < comm->coll.num_devices; i++)
+        works = settle(&comm->ranks[i], "ncclGroupEnd");
+    return works;
+}
+
 /* ---- the watcher --------------------------------------------------------- */
 
 static void
@@ -175,8 +191,8 @@ rt_nccl_abort(RtColl *c)
 
 /* ---- connecting ---------------------------------------------------------- */
 
-static Status
-status_of(NcclComm *comm)
+Status
+rt_nccl_status(NcclComm *comm)
 {
     for (int i = 0; i < comm->coll.num_devices; i++)
         TRY(rt_device_status(comm->ranks[i].device));
@@ -205,7 +221,7 @@ get_id(NcclComm *comm, ncclUniqueId *id)
     if (comm->config.size > 1 && !exchange)
         return OK;
     if (is_first && !CALL_NCCL(&comm->ranks[0], ncclGetUniqueId, id))
-        return status_of(comm);
+        return rt_nccl_status(comm);
     if (comm->config.size == 1)
         return OK;
     TRY(rt_exchange_bytes(exchange, "the id of NCCL", id,
@@ -255,22 +271,15 @@ warm_up(NcclRank *r)
     return rt_nccl_end(r, works);
 }
 
-/* By one thread for all ranks: in one group, since each waits for the others.
- */
 static bool
 warm_up_all(NcclComm *comm)
 {
-    NcclRank *first = &comm->ranks[0];
-    if (!start_group(first))
+    bool works = rt_nccl_begin_all(comm);
+    if (!works)
         return false;
-    bool works = true;
     for (int i = 0; works && i < comm->coll.num_devices; i++)
         works = warm_up(&comm->ranks[i]);
-    ncclResult_t result = comm->nccl->ncclGroupEnd();
-    works = works && rt_nccl_check(first, result, "ncclGroupEnd");
-    for (int i = 0; works && i < comm->coll.num_devices; i++)
-        works = settle(&comm->ranks[i], "ncclGroupEnd");
-    return works;
+    return rt_nccl_end_all(comm, works);
 }
 
 static Status
@@ -299,7 +308,7 @@ connect_ranks(NcclComm *comm)
     TRY(allocate(comm));
     TRY(get_id(comm, &id));
     if (!make_handles(comm, id) || !warm_up_all(comm))
-        return status_of(comm);
+        return rt_nccl_status(comm);
     TRY(thread_start(&comm->watcher, watch, comm, "NCCL's watcher"));
     comm->has_watcher = true;
     return OK;

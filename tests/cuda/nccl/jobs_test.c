@@ -157,6 +157,8 @@ static const struct {
      " has failed: ncclCommGetAsyncError says remote process exited (a cable "
      "was pulled)"},
     {"devices:4", "hang:12", "-n 2 --timeout 3", 1, " after 3 seconds "},
+    {"devices:4", "hang:9", "-n 2 --preflight --timeout 2", 3,
+     "a message of NCCL has not come after 2 seconds"},
     {"devices:1", "", "-n 2 --devices cuda:0 --timeout 20", 3,
      "says invalid usage (run with NCCL_DEBUG=WARN for details) (Duplicate GPU "
      "detected : rank "},
@@ -177,6 +179,35 @@ failures_are_said(void **state)
             fail_msg("%s: status %d, and not \"%s\" in %s", failures[i].nccl,
                      ran.code, failures[i].says, ran.err);
     }
+}
+
+/* Pairs of one process and of two, each once, with the names that they have. */
+static void
+preflight_measures_gpus(void **state)
+{
+    static const char *const pairs[] = {
+        "0 cuda:0 0 cuda:1", "0 cuda:0 1 cuda:2", "0 cuda:0 1 cuda:3",
+        "0 cuda:1 1 cuda:2", "0 cuda:1 1 cuda:3", "1 cuda:2 1 cuda:3"};
+    int found = 0;
+    (void)state;
+    set_fakes("devices:4", "");
+    Ran ran = run_ok(arena, "tfd-run %s -n 2 --preflight", compile(""));
+    const char *at = strstr(ran.out, "GPUs           all pairs over nccl");
+    assert_non_null(at);
+    for (const char *line = strchr(at, '\n'); line; line = strchr(line, '\n')) {
+        int low, high;
+        char x[16], y[16];
+        double latency, rate;
+        line++;
+        if (sscanf(line, " %d %*s %15s %d %*s %15s %lf %lf", &low, x, &high, y,
+                   &latency, &rate) != 6)
+            continue;
+        assert_true(found < COUNT(pairs) && latency > 0 && rate >= 0);
+        assert_string_equal(arena_printf(arena, "%d %s %d %s", low, x, high, y),
+                            pairs[found++]);
+    }
+    assert_int_equal(found, COUNT(pairs));
+    assert_non_null(strstr(at, "\nslowest GPUs   cuda:"));
 }
 
 /* Killed in each attempt, always later. */
@@ -212,6 +243,7 @@ main(void)
         cmocka_unit_test(workers_have_gpus_of_their_own),
         cmocka_unit_test(checkpoints_go_to_all_devices),
         cmocka_unit_test(failures_are_said),
+        cmocka_unit_test(preflight_measures_gpus),
         cmocka_unit_test(a_job_begins_again),
     };
     return cmocka_run_group_tests(tests, prepare, release_arena);

@@ -6,8 +6,10 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "$tfdc" "$examples/linear.tfd" --devices cpu:0-3 -o "$out/plan.tfp" || exit 1
 
+# On a busy machine a process may be said to be slow.
 job() {
-  timeout 50 "$run" "$out/plan.tfp" --data "$examples" --checksum --threads 1 "$@" 2>&1
+  timeout 50 "$run" "$out/plan.tfp" --data "$examples" --checksum --threads 1 "$@" 2>&1 |
+    grep -v 'note: rank .* is slow'
 }
 
 number=0

@@ -151,7 +151,11 @@ rt_program_invocation_init(RtInvocation *inv, const RtFunction *fn,
 {
     Arena *a = executor->run->arena;
     assert(fn->code && dims && fn->ir->kind == FUNC_PROGRAM);
-    *inv = (RtInvocation){.executor = executor, .fn = fn, .in = in, .out = out};
+    *inv = (RtInvocation){.executor = executor,
+                          .fn = fn,
+                          .in = in,
+                          .out = out,
+                          .shared_out = out};
     inv->call = new_call(inv);
     inv->call.base = rt_ptr_address(executor->base);
     inv->call.shared = rt_ptr_address(executor->shared);
@@ -190,7 +194,7 @@ rt_device_value(const RtInvocation *inv, const RtValue *v)
     case SPACE_IN:
         return inv->in[v->place.offset];
     case SPACE_OUT:
-        return inv->out[v->place.offset];
+        return (v->shared ? inv->shared_out : inv->out)[v->place.offset];
     case SPACE_ARENA:
         return rt_ptr_add(v->shared ? executor->shared : executor->base,
                           (size_t)v->place.offset);

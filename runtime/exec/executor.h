@@ -122,6 +122,7 @@ struct RtInvocation {
     const RtFunction *fn;
     /* Of a device program: what call.in and call.out are addresses of. */
     const RtDevicePtr *in, *out;
+    const RtDevicePtr *shared_out; /* out of the device's first replica */
 };
 
 /* An executor without a device, once all functions are loaded. */

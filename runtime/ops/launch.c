@@ -300,8 +300,10 @@ static void
 link_calls(const RtRun *run, RtInvocation *calls)
 {
     for (int i = 0; i + 1 < run->num_local; i++)
-        if (run->locals[i].device == run->locals[i + 1].device)
+        if (run->locals[i].device == run->locals[i + 1].device) {
             calls[i].call.next = &calls[i + 1].call;
+            calls[i + 1].shared_out = calls[i].shared_out;
+        }
 }
 
 void

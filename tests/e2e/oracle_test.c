@@ -55,6 +55,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/random.tfd", "", 3},
     {"tests/e2e/programs/rows.tfd", "", 3},
     {"tests/e2e/programs/sequences.tfd", "", 2},
+    {"tests/e2e/programs/lines.tfd", "", 4},
     {"tests/e2e/programs/shares.tfd", "", 3},
     {"tests/e2e/programs/shares.tfd", "", -5},
     {"tests/e2e/programs/sparse.tfd", "", 3},

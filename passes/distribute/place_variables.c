@@ -51,34 +51,63 @@ is_made_on_devices(const IrModule *m, const IrFunc *init)
     return true;
 }
 
+typedef struct Initial {
+    PassCx *cx;
+    IrOp *first; /* of main */
+    Map *params; /* name -> the value that main has of it already */
+} Initial;
+
+/* All initializers use one value of a parameter, such as the random seed: each
+ * would be an argument of its own of the device's program. */
+static void
+clone_for_host(const Initial *s, IrCloneMap *map, const IrOp *op, IrBlock *b)
+{
+    if (op->kind != OP_param) {
+        ir_clone_op(map, op, b);
+        return;
+    }
+    const char *name = ir_text(op, A_param);
+    IrValue *v = map_get(s->params, name);
+    if (!v)
+        v = ir_clone_op(map, op, b)->results[0];
+    map_set(s->params, name, v);
+    ir_clone_set(map, op->results[0], v);
+}
+
 /* The initializer's operations, in the update or before it; returns the
  * value. */
 static IrValue *
-clone_init(PassCx *cx, const IrFunc *init, IrBlock *before, IrBlock *inside)
+clone_init(const Initial *s, const IrFunc *init, IrBlock *before,
+           IrBlock *inside)
 {
-    IrCloneMap *map = ir_clone_map(cx->arena);
-    bool on_devices = is_made_on_devices(cx->m, init);
+    IrCloneMap *map = ir_clone_map(s->cx->arena);
+    bool on_devices = is_made_on_devices(s->cx->m, init);
     const IrOp *end = init->body->last;
     for (const IrOp *op = init->body->first; op != end; op = op->next)
-        ir_clone_op(map, op, on_devices && !needs_host(op) ? inside : before);
+        if (on_devices && !needs_host(op))
+            ir_clone_op(map, op, inside);
+        else
+            clone_for_host(s, map, op, before);
     return ir_clone_get(map, end->operands[0]);
 }
 
 /* The write of the initializer's result to every copy, before `first` of main.
  */
 static void
-write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
+write_initial_value(const Initial *s, const IrVar *v)
 {
-    const IrFunc *init = ir_func_find(cx->m, v->init);
+    IrModule *m = s->cx->m;
+    IrOp *first = s->first;
+    const IrFunc *init = ir_func_find(m, v->init);
     IrBlock *b = ir_block_scratch(first), *update_at = ir_block_scratch(first);
     IrOp *update = ir_build_op(update_at, OP_update, 0, NULL, v->loc);
     IrBlock *inside = update->regions[0];
-    IrValue *value = clone_init(cx, init, b, inside);
+    IrValue *value = clone_init(s, init, b, inside);
     ir_set_text(update, A_var, v->name);
     ir_build_write(inside, v->name, UPDATE_set, value, v->loc);
     ir_build_yield(inside, 0, NULL, v->loc);
     const IrReason *reason = ir_reason(
-        cx->m, "place_variables.initial", v->loc,
+        m, "place_variables.initial", v->loc,
         "the initial value of \"%s\", written to every copy", v->name);
     ir_stamp(b, reason);
     ir_stamp(update_at, reason);
@@ -92,10 +121,11 @@ static void
 write_initial_values(PassCx *cx, IrOp *first)
 {
     IrModule *m = cx->m;
+    Initial s = {cx, first, map_new(cx->arena)};
     for (int i = 0; i < m->vars.len; i++) {
         IrVar *v = m->vars.data[i];
         if (v->init)
-            write_initial_value(cx, v, first);
+            write_initial_value(&s, v);
         v->init = NULL;
     }
     for (IrFunc *fn = m->first, *next; fn; fn = next) {

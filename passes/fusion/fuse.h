@@ -3,6 +3,7 @@
  *
  *   fuse.c          the pass, and the classes of operations
  *   fuse_graph.c    dependences in a block; clusters, merging, order
+ *   fuse_cycles.c   which clusters may be merged: the graph has no cycles
  *   fuse_legal.c    which operations make a good kernel together
  *   fuse_grow.c     which of the legal clusters are wanted
  *   fuse_extract.c  clusters become kernels, and the block gets a new order
@@ -23,6 +24,9 @@ typedef struct Cluster {
     bool computed;        /* becomes a kernel */
     bool contracts;
     int visited; /* the last search that visited it */
+    /* of fuse_cycles.c: an order in which each comes after its dependences */
+    struct Cluster *before, *after;
+    int64_t place; /* grows along the order */
     /* of pass_fuse_order */
     bool placed;
     int next_op, next_need; /* how far its dependences were visited */
@@ -40,7 +44,7 @@ typedef struct FuseNode {
     IrOpList later; /* that must come after it: users, and by effects */
     int epoch;      /* only ops of one epoch may share a kernel */
     int visited, evaluated; /* of fuse_legal.c */
-    bool needed; /* a result, when used outside of its cluster */
+    bool needed;            /* a result, when used outside of its cluster */
 } FuseNode;
 
 typedef struct Fuse {
@@ -55,6 +59,9 @@ typedef struct Fuse {
      * the first one of all that end there or behind */
     int *reach, *back;
     IrOpList work; /* scratch of searches and checks */
+    /* of fuse_cycles.c */
+    Cluster *ends; /* the order is a ring through this one */
+    ClusterList ahead, behind;
 } Fuse;
 
 /* ---- fuse.c ------------------------------------------------------------- */
@@ -88,9 +95,6 @@ pass_fuse_node(const Fuse *f, const IrOp *op)
     return *n;
 }
 Cluster *pass_fuse_cluster(const Fuse *f, const IrOp *op);
-/* Whether an operation outside of a and b would have to stand both before and
- * after a kernel of both. */
-bool pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
 /* The transitive closure of a growing set of clusters, none of which depends on
  * another: all clusters that depend on one of them, and all that one of them
  * depends on. */
@@ -106,15 +110,25 @@ TransitiveClosure pass_fuse_closure(Fuse *f, const IrOp *first,
 /* No other search may begin between calls of these. */
 void pass_fuse_closure_add(TransitiveClosure *r, Cluster *c);
 bool pass_fuse_closure_has(const TransitiveClosure *r, const Cluster *c);
-/* Moves b's operations to a. */
+/* Moves b's operations to a; they are known not to depend on each other through
+ * other clusters. */
 void pass_fuse_merge(Fuse *f, Cluster *a, Cluster *b);
 /* Splits c into clusters of one operation again, as if none had been merged
- * (but the search for cycles goes further). */
+ * (but closures are searched for further). */
 void pass_fuse_split(Fuse *f, Cluster *c);
 /* An order of b's clusters in which each comes after its dependences, close to
  * the current one: at the position of its last operation, or where its first
  * result is needed. */
 void pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order);
+
+/* ---- fuse_cycles.c ------------------------------------------------------ */
+
+/* The order of b's clusters of one operation. */
+void pass_fuse_order_begin(Fuse *f, const IrBlock *b);
+/* Moves b's operations to a, unless an operation outside of both would have to
+ * stand both before and after a kernel of both; returns whether it did.  All
+ * clusters of the block so far were merged by this function. */
+bool pass_fuse_merge_acyclic(Fuse *f, Cluster *a, Cluster *b);
 
 /* ---- fuse_legal.c ------------------------------------------------------- */
 

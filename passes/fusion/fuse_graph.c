@@ -200,6 +200,7 @@ pass_fuse_graph_build(Fuse *f, IrBlock *b)
         f->reach[i] = f->back[i] = i;
     for (IrOp *op = b->first; op; op = op->next)
         make_node(f, op);
+    pass_fuse_order_begin(f, b);
     for (IrOp *op = b->first; op; op = op->next) {
         note_all_uses(f, &args, op);
         if (op->kind == OP_scatter)
@@ -219,10 +220,7 @@ pass_fuse_cluster(const Fuse *f, const IrOp *op)
     return n->cluster;
 }
 
-/* ---- cycles ------------------------------------------------------------- */
-
-/* The search gives up after this many operations: then there may be a cycle. */
-enum { MAX_SEARCH = 4096 };
+/* ---- transitive closure ------------------------------------------------- */
 
 /* The position after which no path leads back before `end`: a merged cluster is
  * a path from its last operation to its first. */
@@ -233,48 +231,6 @@ last_reached(const Fuse *f, int end)
         end = f->reach[end];
     return end;
 }
-
-static void
-push_later(Fuse *f, const Cluster *c)
-{
-    for (int i = 0; i < c->ops.len; i++) {
-        const IrOpList *later = &pass_fuse_node(f, c->ops.data[i])->later;
-        for (int j = 0; j < later->len; j++)
-            VEC_PUSH(f->arena, f->work, later->data[j]);
-    }
-}
-
-/* Follows later dependences. */
-bool
-pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
-{
-    assert(a != b && !a->into && !b->into);
-    int last_a = VEC_LAST(a->ops)->id, last_b = VEC_LAST(b->ops)->id;
-    int end = last_reached(f, last_a > last_b ? last_a : last_b);
-    int search = ++f->search, steps = 0;
-    f->work.len = 0;
-    push_later(f, a);
-    push_later(f, b);
-    while (f->work.len) {
-        Cluster *c = pass_fuse_cluster(f, VEC_POP(f->work));
-        if (c == a || c == b || c->visited == search ||
-            c->ops.data[0]->id > end)
-            continue;
-        c->visited = search;
-        for (int i = 0; i < c->ops.len; i++) {
-            const IrOpList *later = &pass_fuse_node(f, c->ops.data[i])->later;
-            for (int j = 0; j < later->len; j++) {
-                const Cluster *next = pass_fuse_cluster(f, later->data[j]);
-                if (next == a || next == b || ++steps > MAX_SEARCH)
-                    return true;
-                VEC_PUSH(f->arena, f->work, later->data[j]);
-            }
-        }
-    }
-    return false;
-}
-
-/* ---- transitive closure ------------------------------------------------- */
 
 /* The position before which no path leads forward to after `start`. */
 static int

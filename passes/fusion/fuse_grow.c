@@ -8,7 +8,8 @@
  *                         the contraction in it: the sums are in registers
  *   upwards               an operation joins those that use its value; with
  *                         others left its value is one of the kernel's results
- *   sideways              kernels that read the same wide value read it once
+ *   sideways              kernels that read the same value read it once, and
+ *                         those of single elements have one launch
  */
 #include "ir/table.h"
 #include "passes/fusion/fuse.h"
@@ -18,10 +19,9 @@ try_merge(Fuse *f, Cluster *a, Cluster *b)
 {
     AxisSet space;
     if (a == b || !a->computed || !b->computed ||
-        !pass_fuse_is_legal(f, a, b, &space) || pass_fuse_makes_cycle(f, a, b))
+        !pass_fuse_is_legal(f, a, b, &space))
         return false;
-    pass_fuse_merge(f, a, b);
-    return true;
+    return pass_fuse_merge_acyclic(f, a, b);
 }
 
 /* ---- behind contractions ------------------------------------------------ */
@@ -132,6 +132,7 @@ grow_upwards(Fuse *f, const IrBlock *b)
 
 /* ---- sideways ----------------------------------------------------------- */
 
+/* A reader may join this many before it. */
 enum { MAX_READERS = 16 };
 
 static bool
@@ -140,20 +141,29 @@ try_merge_readers(Fuse *f, const IrValue *v, Cluster *a, Cluster *b)
     AxisSet space;
     if (a == b || !a->computed || !b->computed || a->contracts ||
         b->contracts || !pass_fuse_is_legal(f, a, b, &space) ||
-        pass_axes_of(f->axes, v) != space || pass_fuse_makes_cycle(f, a, b))
+        pass_axes_of(f->axes, v) != space)
         return false;
-    pass_fuse_merge(f, a, b);
-    return true;
+    return pass_fuse_merge_acyclic(f, a, b);
+}
+
+/* Merges the reader at i with the first of those before it that it may join. */
+static void
+merge_reader(Fuse *f, const IrValue *v, const IrOpList *readers, int i)
+{
+    Cluster *own = pass_fuse_cluster(f, readers->data[i]), *tried = NULL;
+    for (int j = i > MAX_READERS ? i - MAX_READERS : 0; j < i; j++) {
+        Cluster *c = pass_fuse_cluster(f, readers->data[j]);
+        if (c != tried && try_merge_readers(f, v, c, own))
+            return;
+        tried = c;
+    }
 }
 
 static void
 merge_readers(Fuse *f, const IrValue *v, const IrOpList *readers)
 {
-    for (int i = 1; i < readers->len && i < MAX_READERS; i++)
-        for (int j = 0; j < i; j++)
-            if (try_merge_readers(f, v, pass_fuse_cluster(f, readers->data[j]),
-                                  pass_fuse_cluster(f, readers->data[i])))
-                break;
+    for (int i = 1; i < readers->len; i++)
+        merge_reader(f, v, readers, i);
 }
 
 /* Of values that operations of a block read: which ones, in order. */
@@ -164,8 +174,8 @@ note_reader(const Fuse *f, Readers *readers, IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *v = op->operands[i];
-        if (!pass_fuse_is_fusible(op) || pass_fuse_is_scalar(&v->type) ||
-            op->kind == OP_scatter)
+        if (!pass_fuse_is_fusible(op) || op->kind == OP_scatter ||
+            (v->def && pass_fuse_is_free(v->def)))
             continue;
         IrOpList *list = IR_TABLE_SLOT(f->arena, *readers, v->number);
         VEC_PUSH(f->arena, *list, op);

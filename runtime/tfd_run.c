@@ -16,6 +16,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
+#include "runtime/cluster/launch/inquiry.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/local_cluster.h"
 #include "runtime/cluster/launch/start.h"
@@ -283,9 +284,10 @@ static const OptionRow rows[NUM_OPTS] = {
                                "measure how fast the processes reach each "
                                "other, and end"},
     [OPT_STATUS] = {.name = "status",
-                    .arg = "HOST:PORT",
+                    .arg = "HOST:PORT|PID",
                     .help = "ask the coordinator that listens there, with its "
-                            "job's --key, and print workers, servers, their "
+                            "job's --key, or that of the job whose tfd-run -n "
+                            "is process PID, and print workers, servers, their "
                             "rates and how stale values are",
                     .alone = true},
     [OPT_METRICS] = {.name = "metrics",
@@ -578,8 +580,15 @@ static Status
 print_status(Arena *a, const Options *o)
 {
     const uint8_t *key;
-    TRY(rt_read_key(a, options_value(o, OPT_KEY, NULL), &key));
-    return rt_ps_print_status(key, options_value(o, OPT_STATUS, ""), stdout);
+    RtInquiryAnswer answer;
+    const char *of = options_value(o, OPT_STATUS, "");
+    if (!rt_is_number(of)) {
+        TRY(rt_read_key(a, options_value(o, OPT_KEY, NULL), &key));
+        return rt_ps_print_status(key, of, stdout);
+    }
+    TRY(rt_inquiry_ask(strtoll(of, NULL, 10), &answer));
+    return rt_ps_print_status(
+        answer.key, arena_printf(a, "127.0.0.1:%u", answer.port), stdout);
 }
 
 static const IrStrategyInfo *

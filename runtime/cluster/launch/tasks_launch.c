@@ -15,11 +15,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "ir/base/message.h"
 #include "runtime/cluster/control/job.h"
 #include "runtime/cluster/control/open_files.h"
+#include "runtime/cluster/launch/inquiry.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/restart.h"
 #include "runtime/cluster/resolve/role.h"
@@ -52,7 +54,8 @@ typedef struct Launch {
     RtAttempt attempt;
     uint8_t key[RT_JOB_KEY];
     RtSignals signals;
-    Task *tasks; /* the coordinator, the servers, the workers, an evaluator */
+    int inquiries; /* for --status PID */
+    Task *tasks;   /* the coordinator, the servers, the workers, an evaluator */
     int num_tasks;
     char port[16]; /* of the coordinator, as it announces it */
     size_t port_len;
@@ -473,13 +476,18 @@ look_at_clock(Launch *l)
             rt_process_signal(&l->tasks[i].process, SIGKILL);
 }
 
-enum { EVENTS = 3 }; /* of each task: its end, its lines, its announcements */
+enum {
+    FIRST_EVENTS = 2, /* signals, and inquiries */
+    EVENTS = 3        /* of each task: its end, its lines, its announcements */
+};
 
 static void
 wait_for_events(const Launch *l, struct pollfd *items)
 {
     int n = 0;
     items[n++] = (struct pollfd){l->signals.fd, POLLIN, 0};
+    /* Who asks before the coordinator listens waits. */
+    items[n++] = (struct pollfd){l->listens ? l->inquiries : -1, POLLIN, 0};
     for (int i = 0; i < l->num_tasks; i++) {
         const RtProcess *p = &l->tasks[i].process;
         items[n++] = (struct pollfd){p->pidfd, POLLIN, 0};
@@ -489,15 +497,25 @@ wait_for_events(const Launch *l, struct pollfd *items)
     poll(items, (nfds_t)n, TURN_MS);
 }
 
+static void
+answer_inquiry(const Launch *l)
+{
+    RtInquiryAnswer answer = {.port = (uint16_t)strtoul(l->port, NULL, 10)};
+    memcpy(answer.key, l->key, sizeof answer.key);
+    rt_inquiry_answer(l->inquiries, &answer);
+}
+
 /* The coordinator's end comes first, for then no other one matters. */
 static Status
 turn(Launch *l, struct pollfd *items)
 {
     wait_for_events(l, items);
     pass_signals(l);
+    if (items[1].revents)
+        answer_inquiry(l);
     for (int i = 0; i < l->num_tasks; i++) {
         Task *t = &l->tasks[i];
-        const struct pollfd *of = &items[1 + EVENTS * i];
+        const struct pollfd *of = &items[FIRST_EVENTS + EVENTS * i];
         if (of[1].revents)
             rt_lines_pass(&t->process.lines);
         if (of[2].revents)
@@ -512,7 +530,7 @@ turn(Launch *l, struct pollfd *items)
 static Status
 watch(Launch *l)
 {
-    size_t n = 1 + EVENTS * (size_t)l->num_tasks;
+    size_t n = FIRST_EVENTS + EVENTS * (size_t)l->num_tasks;
     struct pollfd *items = NEW_ARRAY(l->arena, struct pollfd, n);
     while (some_run(l))
         TRY(turn(l, items));
@@ -611,7 +629,10 @@ run_tasks(Launch *l)
     RtFileUse use = {.size = l->num_tasks, .is_parent = true};
     TRY(rt_provide_files(&use));
     TRY(rt_signals_take(&l->signals));
+    l->inquiries = rt_inquiry_open();
     Status st = run_attempts(l);
+    if (l->inquiries >= 0)
+        close(l->inquiries);
     rt_signals_give_back(&l->signals);
     return st;
 }
@@ -621,7 +642,8 @@ rt_launch_tasks(const RtTasksLaunchConfig *config, int *exit_status)
 {
     Arena *a = arena_new(NULL, "the launch");
     Launch *l = NEW(a, Launch);
-    *l = (Launch){.arena = a, .config = config, .signals = {.fd = -1}};
+    *l = (Launch){
+        .arena = a, .config = config, .signals = {.fd = -1}, .inquiries = -1};
     list_tasks(l);
     l->policy =
         (RtRestartPolicy){.size = l->num_tasks, .restarts = config->restarts};

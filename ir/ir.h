@@ -161,6 +161,9 @@ typedef struct IrSymbol {
     int32_t replica;  /* whose rows n_2 is */
 } IrSymbol;
 
+/* Servers of a job are numbered below it. */
+#define IR_MOST_SERVERS 4096
+
 typedef enum VarSync {
     SYNC_AUTO,
     SYNC_NONE,
@@ -178,6 +181,7 @@ typedef struct IrVar {
     const char *colocate; /* name of another variable, or NULL */
     int64_t parts;        /* that servers hold it in, cut along its first axis
                            * by ir_var_part_rows; 0 and 1: it is whole */
+    int64_t server;       /* that has all of it, counted from 1; 0: any */
     const char *init;     /* function @name.init */
     IrPlace place;        /* after allocate: offset in every device's arena */
     Loc loc;

@@ -55,6 +55,9 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
                  "", (long long)v->parts,
                  (long long)ir_var_part_rows(v, v->parts - 1),
                  (long long)ir_var_part_rows(v, 0));
+    if (v->server)
+        str_addf(out, "  %20s on the server ps:%lld\n", "",
+                 (long long)v->server - 1);
 }
 
 static void

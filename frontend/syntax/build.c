@@ -300,6 +300,7 @@ static const Clause clause_info[] = {
     {"trainable", VAR_FIELD(trainable), is_trainable, "true or false"},
     {"partition", VAR_FIELD(partition), is_partition,
      "fixed(n), min_size(bytes, max) or max_size(bytes, max)"},
+    {"on", VAR_FIELD(on), is_anything, "a server, as \"ps:0\""},
 };
 
 bool

@@ -236,6 +236,7 @@ declare(Lower *cx, const AstNode *n, FeValue *colocate)
     if (!read_type(cx, n->var.type, &v->type) || !read_attributes(cx, v, n) ||
         !read_colocate(cx, v, n, colocate) ||
         !fe_var_partition(cx, v, n->var.partition) ||
+        !fe_var_on_server(cx, v, n->var.on) ||
         !make_init(cx, v, cx->scope, n->var.init, NULL))
         return &fe_poison;
     read_trainable(v, n);

@@ -49,6 +49,9 @@ FeValue *fe_var_declare(Lower *cx, FeScope *scope, const AstNode *var,
 /* The number of parts of v by its clause partition (NULL: it has none), when
  * all else of it is known; false with a message. */
 bool fe_var_partition(Lower *cx, IrVar *v, const AstNode *clause);
+/* The server that its clause on names (NULL: it has none), when what v is
+ * colocated with is known; false with a message. */
+bool fe_var_on_server(Lower *cx, IrVar *v, const AstNode *clause);
 /* A SLOT of an instance. */
 FeValue *fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot);
 /* Once, at the end: @NAME.init of the slots that were used.  (A function made

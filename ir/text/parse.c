@@ -190,6 +190,8 @@ parse_var(Parser *p)
         v->colocate = ir_parse_name(p);
     if (ir_parse_accept_word(p, "parts"))
         v->parts = ir_parse_int(p, 2, INT64_MAX);
+    if (ir_parse_accept_word(p, "server"))
+        v->server = ir_parse_int(p, 0, IR_MOST_SERVERS - 1) + 1;
     if (ir_parse_accept_word(p, "init"))
         v->init = ir_parse_name(p);
     v->loc = ir_parse_loc(p);

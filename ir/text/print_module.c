@@ -75,6 +75,8 @@ print_var(Str *out, const IrModule *m, const IrVar *v)
     }
     if (v->parts > 1)
         str_addf(out, " parts %lld", (long long)v->parts);
+    if (v->server)
+        str_addf(out, " server %lld", (long long)v->server - 1);
     if (v->init) {
         str_add(out, " init ");
         ir_print_name(out, v->init);

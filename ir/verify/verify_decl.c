@@ -126,6 +126,16 @@ check_parts(Verify *v, const IrVar *var)
                            var->name, (long long)var->parts);
 }
 
+/* What is colocated is on the same. */
+static void
+check_server(Verify *v, const IrVar *var)
+{
+    if (!ir_strategy_info[v->module->strategy].servers || var->colocate)
+        ir_verify_error_at(v, var->loc,
+                           "the variable \"%s\" is on no server of its own",
+                           var->name);
+}
+
 static void
 check_var(Verify *v, const IrVar *var)
 {
@@ -148,6 +158,8 @@ check_var(Verify *v, const IrVar *var)
         ir_verify_var(v, var->colocate, var->loc);
     if (var->parts > 1)
         check_parts(v, var);
+    if (var->server)
+        check_server(v, var);
     if (var->init)
         check_init(v, var);
 }

@@ -71,7 +71,8 @@ open_coordinator(RtPs *ps)
                                  .at_launch = at_launch,
                                  .data = ps->run};
     TRY(rt_dispatcher_open(&ps->net, &config, &ps->dispatcher));
-    return rt_dispatcher_servers(ps->dispatcher, &ps->servers);
+    TRY(rt_dispatcher_servers(ps->dispatcher, &ps->servers));
+    return rt_placement_check(ps->run, ps->task->num_servers);
 }
 
 /* Where others find this server: the address on which it listens. */

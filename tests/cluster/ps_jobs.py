@@ -391,6 +391,48 @@ def placement_by_bytes():
               (max(sizes) <= 1.1 * whole) == (rule == "bytes"), err)
 
 
+def servers_of(*args):
+    """What --stats says that each server has."""
+    err = run(*args, "--stats")[2]
+    return re.findall(r"server \d +(.*) \(", err)
+
+
+def named_servers():
+    """on("ps:1"): a variable, all parts of one, and its slots."""
+    made = plan(os.path.join(PROGRAMS, "named.tfd"))
+    job = [made, "-n", "workers=1,ps=4"]
+    check("variables on servers that are named; others in turn",
+          servers_of(*job) == ["a", "b d rate.squares.b",
+                               "c[0:3] c[3:5] e", "rate.t"], servers_of(*job))
+    by_bytes = servers_of(*job, "--placement", "bytes")
+    check("... and by bytes, beside what they have",
+          by_bytes == ["e", "b rate.squares.b", "c[0:3] c[3:5]", "a d rate.t"],
+          by_bytes)
+    alone = run(made, "--checksum", "--set", "each=9")
+    for rule in ["turn", "bytes"]:
+        served = run(*job, "--checksum", "--set", "each=9", "--placement", rule)
+        check(f"... the bits of one process, --placement {rule}",
+              alone[0] == 0 and served == alone, f"{alone}\n{served}")
+    saves = ["--set", "each=9", "--set", "rounds=3", "--checkpoint", "named",
+             "--every", "1"]
+    whole = run(*job, "--checksum", *saves)
+    os.remove("named/step-3.ckpt")
+    again = run(made, "-n", "workers=1,ps=3", "--checksum", *saves[4:],
+                "--resume")
+    check("... also resumed, on another number of servers",
+          whole[0] == 0 and again[:2] == whole[:2], f"{whole} {again}")
+    code, out, err = run(made, "-n", "workers=1,ps=2")
+    check("a server that is named and not there", code == 2 and
+          'named.tfd:10:5: "c" is on server 2, and the coordinator has 2, from '
+          "ps:0 on: start it with ps=3" in err and "   10 | var c" in err,
+          f"{code} {out} {err}")
+    page = subprocess.run([TFDC, os.path.join(PROGRAMS, "named.tfd"),
+                           "--explain"], check=True, text=True,
+                          capture_output=True).stdout
+    check("--explain says where they are", "on the server ps:1" in page and
+          "on the server ps:2" in page and "ps:0" not in page, page)
+
+
 # ---- bytes ----------------------------------------------------------------
 
 KINDS = ["pulled_parts", "pulled_rows", "pushed_rows", "pushed_parts"]
@@ -804,6 +846,7 @@ with tempfile.TemporaryDirectory() as folder:
     inputs()
     placement()
     placement_by_bytes()
+    named_servers()
     bytes_of_a_step()
     memory_of_a_server()
     exactly_once()

@@ -185,10 +185,23 @@ part_of(const IrModule *m, int var, int k, int64_t first)
 /* Part k of the variables of a group, which is on one server. */
 typedef struct Item {
     int group, k;
+    int64_t server; /* that is named, counted from 1; 0: any */
     int64_t bytes;
 } Item;
 
 typedef VEC(Item) Items;
+
+/* The server that one of the group's variables names. */
+static int64_t
+named_server(const Groups *g, int group)
+{
+    const IrModule *m = g->run->module;
+    int64_t server = 0;
+    for (int i = 0; i < m->vars.len && !server; i++)
+        if (first_of(g, i) == group)
+            server = m->vars.data[i]->server;
+    return server;
+}
 
 /* In the order of declaration. */
 static Items
@@ -200,8 +213,12 @@ list_items(const Groups *g)
     int *begin = NEW_ARRAY(g->run->arena, int, (size_t)m->vars.len);
     for (int i = 0; i < m->vars.len; i++) {
         begin[i] = items.len;
-        for (int k = 0; first_of(g, i) == i && k < num[i]; k++)
-            VEC_PUSH(g->run->arena, items, ((Item){.group = i, .k = k}));
+        if (first_of(g, i) != i)
+            continue;
+        int64_t server = named_server(g, i);
+        for (int k = 0; k < num[i]; k++)
+            VEC_PUSH(g->run->arena, items,
+                     ((Item){.group = i, .k = k, .server = server}));
     }
     for (int i = 0; i < m->vars.len; i++)
         for (int k = 0; k < parts_of(m, i); k++)
@@ -229,8 +246,22 @@ least(const int64_t *bytes, int num)
     return found;
 }
 
-/* The server of each group's parts: dealt out in turn, or each to the one that
- * has the fewest bytes, the largest first. */
+typedef struct Deal {
+    int **server;   /* of each group's parts */
+    int64_t *bytes; /* of each server */
+    int num_servers;
+} Deal;
+
+static void
+give(Deal *d, const Item *item, int64_t server)
+{
+    d->bytes[server] += item->bytes;
+    d->server[item->group][item->k] = (int)server;
+}
+
+/* The servers of each group's parts: those that are named, then the others
+ * dealt out in turn, or each to the one that has the fewest bytes, the largest
+ * first. */
 static int **
 deal(const Groups *g, int num_servers, bool by_bytes)
 {
@@ -238,19 +269,20 @@ deal(const Groups *g, int num_servers, bool by_bytes)
     size_t num_vars = (size_t)g->run->module->vars.len;
     Items items = list_items(g);
     const int *num = group_parts(g);
-    int **server = NEW_ARRAY(a, int *, num_vars);
-    int64_t *bytes = NEW_ARRAY(a, int64_t, (size_t)num_servers);
+    Deal d = {NEW_ARRAY(a, int *, num_vars),
+              NEW_ARRAY(a, int64_t, (size_t)num_servers), num_servers};
     for (size_t i = 0; i < num_vars; i++)
-        server[i] = NEW_ARRAY(a, int, (size_t)num[i]);
+        d.server[i] = NEW_ARRAY(a, int, (size_t)num[i]);
     if (by_bytes && items.len)
         qsort(items.data, (size_t)items.len, sizeof *items.data, larger_first);
-    for (int i = 0; i < items.len; i++) {
-        const Item *item = &items.data[i];
-        int to = by_bytes ? least(bytes, num_servers) : i % num_servers;
-        bytes[to] += item->bytes;
-        server[item->group][item->k] = to;
-    }
-    return server;
+    for (int i = 0; i < items.len; i++)
+        if (items.data[i].server)
+            give(&d, &items.data[i], (items.data[i].server - 1) % num_servers);
+    for (int i = 0, turn = 0; i < items.len; i++)
+        if (!items.data[i].server)
+            give(&d, &items.data[i],
+                 by_bytes ? least(d.bytes, num_servers) : turn++ % num_servers);
+    return d.server;
 }
 
 /* How many parts of the variable the server has already. */
@@ -276,6 +308,37 @@ add_parts(RtPlacement *p, RtRun *run, int var, const int *server)
         VEC_PUSH(run->arena, p->parts, part);
         first += part.rows;
     }
+}
+
+static Status
+no_such_server(const RtRun *run, const IrVar *v, int num_servers)
+{
+    Arena *scratch = arena_new(NULL, "a variable's line");
+    const Diag *d = run->module->diag;
+    Str lines = str_new(scratch);
+    diag_add_excerpt(&lines, d, v->loc);
+    Status st = status_new(
+        STATUS_USAGE,
+        "%s:%u:%u: \"%s\" is on server %lld, and the coordinator has %d, from "
+        "ps:0 on: start it with ps=%lld",
+        diag_source_name(d, v->loc.file), v->loc.line, v->loc.col, v->name,
+        (long long)v->server - 1, num_servers, (long long)v->server);
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
+}
+
+Status
+rt_placement_check(const RtRun *run, int num_servers)
+{
+    const IrModule *m = run->module;
+    const IrVar *last = NULL; /* that needs the most servers */
+    for (int i = 0; i < m->vars.len; i++)
+        if (!last || m->vars.data[i]->server > last->server)
+            last = m->vars.data[i];
+    if (!last || last->server <= num_servers)
+        return OK;
+    return no_such_server(run, last, num_servers);
 }
 
 void

@@ -4,9 +4,10 @@
  * A variable is one part, or as many as its clause partition says; what is
  * colocated with it and has as many rows is cut alike.  Equal parts of
  * variables that one update writes, and of those that are colocated, are on one
- * server.  They are dealt out in the order of declaration, to server k mod P,
- * or, by bytes, the largest first, each to the server that has the fewest.
- * Every process finds the same, from the plan and the number of servers.
+ * server: the one that their clause on names; the others are dealt out in the
+ * order of declaration, to server k mod P, or, by bytes, the largest first,
+ * each to the server that has the fewest.  Every process finds the same, from
+ * the plan and the number of servers.
  *
  * A server has a memory for each part that it has of one variable, its *slots*:
  * there the part's rows are where those of the whole variable would be.
@@ -50,6 +51,8 @@ typedef struct RtPlacement {
     VEC(RtPushOp) pushes;
 } RtPlacement;
 
+/* The coordinator: whether there are all servers that variables name. */
+Status rt_placement_check(const RtRun *run, int num_servers) MUST_USE;
 void rt_placement_init(RtPlacement *p, RtRun *run, int num_servers,
                        bool by_bytes);
 /* Of its parts. */

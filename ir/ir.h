@@ -229,6 +229,14 @@ typedef enum ShardPolicy {
     SHARD_OFF
 } ShardPolicy;
 
+/* What each of a coordinator's workers has of a dataset of its own. */
+typedef enum WorkerShard {
+    WORKER_SHARD_OFF,    /* all of it */
+    WORKER_SHARD_DATA,   /* every so many elements of its sources, */
+    WORKER_SHARD_FILE,   /* or of their files, as many as there are workers */
+    WORKER_SHARD_DYNAMIC /* the files that the coordinator deals to it */
+} WorkerShard;
+
 /* The iterator of a distributed dataset; each place in the program that opens
  * one has its own.  Either the batches of one dataset are divided among the
  * replicas (ir/dataset/sharding.h), or each replica takes whole elements of a
@@ -240,6 +248,7 @@ typedef struct IrIter {
     bool whole;
     bool per_worker;   /* each worker has one of its own, and takes its elements
                           for closures; else main takes them */
+    WorkerShard workers; /* per_worker: what of it each has */
     ShardPolicy shard; /* of the elements before they are divided */
     int64_t buffer;    /* elements of each replica that are ready, 1 unless it is
                           said: on its device, or with on_host there */

@@ -9,6 +9,8 @@ const char *const ir_phase_words[] = {"ir", "replicated", "placed", NULL};
 const char *const ir_sync_words[] = {"auto", "none", "on_write", "on_read",
                                      NULL};
 const char *const ir_shard_words[] = {"auto", "file", "data", "off", NULL};
+const char *const ir_worker_shard_words[] = {"off", "data", "file", "dynamic",
+                                             NULL};
 const char *const ir_func_words[] = {"main", "host", "init", "program", NULL};
 const char *const ir_space_words[] = {"",    "frame", "arena", "in",
                                       "out", "row",   NULL};

@@ -14,11 +14,12 @@
 #define IR_TEXT_ELEMENTS 64
 
 /* In the order of their enums; each list ends in NULL. */
-extern const char *const ir_phase_words[]; /* IrPhase */
-extern const char *const ir_sync_words[];  /* VarSync */
-extern const char *const ir_shard_words[]; /* ShardPolicy */
-extern const char *const ir_func_words[];  /* IrFuncKind */
-extern const char *const ir_space_words[]; /* IrSpace; none is "" */
+extern const char *const ir_phase_words[];        /* IrPhase */
+extern const char *const ir_sync_words[];         /* VarSync */
+extern const char *const ir_shard_words[];        /* ShardPolicy */
+extern const char *const ir_worker_shard_words[]; /* WorkerShard */
+extern const char *const ir_func_words[];         /* IrFuncKind */
+extern const char *const ir_space_words[];        /* IrSpace; none is "" */
 
 /* The position of word (n bytes) in a list, or -1. */
 int ir_word_index(const char *const *words, const char *word, size_t n);

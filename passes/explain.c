@@ -129,6 +129,14 @@ worker_text(const IrModule *m, const IrIter *it)
     }
 }
 
+/* What a coordinator's worker has. */
+static const char *const share_text[] = {
+    [WORKER_SHARD_OFF] = "reads all",
+    [WORKER_SHARD_DATA] = "reads all and takes its elements",
+    [WORKER_SHARD_FILE] = "reads its files",
+    [WORKER_SHARD_DYNAMIC] = "reads the files that are dealt to it",
+};
+
 static void
 explain_batches(Str *out, const IrModule *m)
 {
@@ -146,6 +154,8 @@ explain_batches(Str *out, const IrModule *m)
         if (m->num_workers > 1)
             str_addf(out, "; each of %d workers %s", m->num_workers,
                      worker_text(m, it));
+        if (it->per_worker)
+            str_addf(out, "; each worker %s", share_text[it->workers]);
         str_addf(out, "; %lld steps made ahead",
                  (long long)ir_iter_ahead(m, it));
         if (it->buffer != 1 || it->on_host)

@@ -29,8 +29,9 @@ struct FeDistDataset {
     bool per_pipeline;
     int64_t max_rows; /* per_pipeline: of a batch; 0: elements have one shape */
     ShardPolicy shard; /* not per_pipeline */
-    bool per_worker;   /* for closures alone: each worker has one of its own */
-    int64_t buffer;    /* as IrIter */
+    bool per_worker;   /* for closures alone: each worker has one of its own, */
+    WorkerShard workers; /* or its share of it */
+    int64_t buffer;      /* as IrIter */
     bool on_host;
 };
 
@@ -70,6 +71,14 @@ void fe_dataset_push(Lower *cx, FeDataset *ds, IrStage stage);
 FeValue *fe_dataset_value(Lower *cx, FeDataset *ds);
 /* A name for a dataset that none has: base, base.2, ... */
 const char *fe_data_name(Lower *cx, const char *base);
+
+/* The argument of the function that makes pipeline number `id`. */
+FeValue *fe_input_context(Lower *cx, FeValue *id, FeValue *num_pipelines,
+                          Loc loc);
+/* One more pipeline, of whole elements; ds NULL: false. */
+bool fe_add_pipeline(Lower *cx, FeDistDataset *dist, FeDataset *ds, Loc loc);
+/* Whether these arguments of shard() are of the context of a worker. */
+bool fe_is_workers_shard(const FeValue *num, const FeValue *index);
 
 FeValue *fe_value_dist_dataset(Lower *cx, FeDistDataset *dist);
 /* Argument i as an enumerator (auto, file), even if that name is bound; NULL if

@@ -192,6 +192,8 @@ FeValue *
 fe_method_shard(Lower *cx, const FeArgs *in)
 {
     int64_t num, index;
+    if (fe_is_workers_shard(fe_arg(in, 0), fe_arg(in, 1)))
+        return with_stage(cx, in, STAGE_shard, 0, 0);
     if (!read_count(cx, in, 0, "the number of shards", 1, &num) ||
         !read_count(cx, in, 1, "the index of a shard", 0, &index))
         return &fe_poison;

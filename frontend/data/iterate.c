@@ -203,6 +203,7 @@ add_iter(Lower *cx, const FeDistDataset *dist, Loc loc)
     it->whole = dist->per_pipeline;
     it->shard = dist->shard;
     it->per_worker = dist->per_worker;
+    it->workers = dist->workers;
     it->buffer = dist->buffer;
     it->on_host = dist->on_host;
     it->loc = loc;

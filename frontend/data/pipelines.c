@@ -41,15 +41,13 @@ builtin_named(Lower *cx, const char *name)
     return v;
 }
 
-/* The argument of the function that makes pipeline number `id`. */
-static FeValue *
-input_context(Lower *cx, int id, int num_pipelines, Loc loc)
+FeValue *
+fe_input_context(Lower *cx, FeValue *id, FeValue *num_pipelines, Loc loc)
 {
     const char *names[] = {"pipeline_id", "num_pipelines", "num_replicas",
                            "per_replica_batch_size"};
-    FeValue *fields[] = {
-        fe_value_int(cx->arena, id), fe_value_int(cx->arena, num_pipelines),
-        fe_builtin_value(cx, names[2], loc), builtin_named(cx, names[3])};
+    FeValue *fields[] = {id, num_pipelines, fe_builtin_value(cx, names[2], loc),
+                         builtin_named(cx, names[3])};
     for (int i = 0; i < 4; i++)
         names[i] = intern(cx->names, names[i]);
     return fe_value_named(cx->arena, 4, names, fields);
@@ -166,7 +164,9 @@ static FeDataset *
 make_dataset(Lower *cx, const FeArgs *in, int id, int num_pipelines)
 {
     Loc loc = fe_arg_loc(in, 0);
-    FeValue *ctx = input_context(cx, id, num_pipelines, loc);
+    FeValue *ctx =
+        fe_input_context(cx, fe_value_int(cx->arena, id),
+                         fe_value_int(cx->arena, num_pipelines), loc);
     FeValue *v = fe_call_with(cx, fe_arg(in, 0), 1, &ctx, false, "called", loc);
     if (fe_is_poison(v))
         return NULL;
@@ -195,8 +195,8 @@ check_bound(Lower *cx, int64_t rows, Loc loc)
     return false;
 }
 
-static bool
-add_pipeline(Lower *cx, FeDistDataset *dist, FeDataset *ds, Loc loc)
+bool
+fe_add_pipeline(Lower *cx, FeDistDataset *dist, FeDataset *ds, Loc loc)
 {
     int64_t rows = ds ? batch_bound(cx, ds) : 0;
     if (!ds || !check_bound(cx, rows, loc))
@@ -216,44 +216,8 @@ fe_builtin_distribute_from(Lower *cx, const FeArgs *in)
     if (!n || !fe_input_options(cx, in, 2, dist))
         return &fe_poison;
     for (int i = 0; i < n; i++)
-        if (!add_pipeline(cx, dist, make_dataset(cx, in, i, n),
-                          fe_arg_loc(in, 0)))
+        if (!fe_add_pipeline(cx, dist, make_dataset(cx, in, i, n),
+                             fe_arg_loc(in, 0)))
             return &fe_poison;
-    return fe_value_dist_dataset(cx, dist);
-}
-
-/* ---- per_worker --------------------------------------------------------- */
-
-/* What is given: a dataset, a distributed one, or a function that makes one. */
-static FeValue *
-worker_dataset(Lower *cx, const FeArgs *in)
-{
-    FeValue *v = fe_arg(in, 0);
-    if (v->kind != FE_FUNC)
-        return v;
-    return fe_call_with(cx, v, 0, NULL, false, "called", fe_arg_loc(in, 0));
-}
-
-FeValue *
-fe_builtin_per_worker(Lower *cx, const FeArgs *in)
-{
-    FeValue *v = worker_dataset(cx, in);
-    FeDistDataset *dist = NEW(cx->arena, FeDistDataset);
-    dist->buffer = 1;
-    if (fe_is_poison(v) || !fe_check_coordinator(cx, "per_worker", in->loc))
-        return &fe_poison;
-    if (v->kind == FE_DIST) {
-        *dist = *v->dist;
-    } else if (v->kind == FE_DATASET) {
-        dist->per_pipeline = true;
-        if (!add_pipeline(cx, dist, v->dataset, fe_arg_loc(in, 0)))
-            return &fe_poison;
-    } else {
-        return fe_error(cx, fe_arg_loc(in, 0),
-                        "per_worker takes a dataset, or a function that makes "
-                        "one, not %s",
-                        fe_describe(cx, v));
-    }
-    dist->per_worker = true;
     return fe_value_dist_dataset(cx, dist);
 }

@@ -8,6 +8,8 @@
 
 #include "frontend/context/messages.h"
 
+#include <string.h>
+
 /* A param is set when the plan runs, a const when it is made. */
 static const char *
 param_note(Lower *cx, const FeValue *v)
@@ -15,6 +17,9 @@ param_note(Lower *cx, const FeValue *v)
     if (v->kind != FE_PARAM)
         return NULL;
     const char *name = v->param->name;
+    if (strchr(name, '.')) /* of a worker's context */
+        return "it is known when a job starts: functions of elements compute "
+               "with it, and shard(ctx.num_pipelines, ctx.pipeline_id) takes it";
     return fe_format(cx,
                      "declare it as const %s = ..., which tfdc -D %s=... "
                      "overrides",

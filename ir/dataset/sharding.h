@@ -9,6 +9,11 @@
 
 #include "ir/ir.h"
 
+/* Params that the program does not declare: which of a coordinator's workers
+ * reads a dataset, and of how many. */
+#define IR_PIPELINE_ID "worker.pipeline_id"
+#define IR_NUM_PIPELINES "worker.num_pipelines"
+
 typedef enum IrRebatch {
     REBATCH_LEGACY, /* each batch by itself, in equal parts: legacy */
     REBATCH_V2,     /* the stream of rows, in turn: V2 */

@@ -292,6 +292,9 @@ parse_iter(Parser *p)
             (ShardPolicy)ir_parse_word_of(p, ir_shard_words, "a policy");
     }
     it->per_worker = ir_parse_accept_word(p, "per_worker");
+    if (it->per_worker && ir_parse_accept_word(p, "shard"))
+        it->workers = (WorkerShard)ir_parse_word_of(p, ir_worker_shard_words,
+                                                    "what a worker has");
     it->buffer = 1;
     if (ir_parse_accept_word(p, "buffer"))
         it->buffer = ir_parse_int(p, 0, IR_MAX_PREFETCH);

@@ -160,6 +160,8 @@ print_iter(Str *out, const IrModule *m, const IrIter *it)
     if (!it->whole)
         str_addf(out, " shard %s", ir_shard_words[it->shard]);
     str_add(out, it->per_worker ? " per_worker" : "");
+    if (it->workers)
+        str_addf(out, " shard %s", ir_worker_shard_words[it->workers]);
     if (it->buffer != 1)
         str_addf(out, " buffer %lld", (long long)it->buffer);
     str_add(out, it->on_host ? " on_host" : "");

@@ -487,7 +487,9 @@ static bool
 check_shard(Verify *v, const IrStage *s, const Types *in)
 {
     (void)v;
-    return s->ints[1] >= 0 && s->ints[1] < s->ints[0] && types_alike(s, in);
+    bool is_workers = s->ints[0] == 0 && s->ints[1] == 0;
+    return (is_workers || (s->ints[1] >= 0 && s->ints[1] < s->ints[0])) &&
+           types_alike(s, in);
 }
 
 static bool
@@ -710,6 +712,9 @@ check_iter(Verify *v, const IrIter *it)
                            "\"%s\" is of workers, and the strategy %s has "
                            "no coordinator",
                            it->name, ir_strategy_names[m->strategy]);
+    if (it->workers && !it->per_worker)
+        ir_verify_error_at(v, it->loc, "\"%s\" is shared by no workers",
+                           it->name);
     if (it->rows >= m->symbols.len ||
         (it->rows >= 0 && !ir_symbol_is_share(&m->symbols.data[it->rows])))
         ir_verify_error_at(

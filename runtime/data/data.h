@@ -50,18 +50,37 @@ struct RtDataClient {
     bool (*is_stopped)(RtDataClient *c);
 };
 
+typedef struct RtFileDealer RtFileDealer;
+
+/* Whoever gives the files of a source to several workers, each to one of them.
+ * Called by the thread of an iterator. */
+struct RtFileDealer {
+    /* The number of the file, among num of the source in its order, that is the
+     * worker's file number `taken`, from 0, of a pass; num: there is none.  The
+     * same question has the same answer.  names is a hash of the files' names,
+     * which all workers have to have. */
+    Status (*next)(RtFileDealer *d, RtDataClient *client, uint64_t pass,
+                   int64_t taken, int64_t num, const char *names,
+                   int64_t *file);
+};
+
 typedef struct RtDataOptions {
     const char *dir;         /* where relative paths of sources start */
     const FormatName *texts; /* params, for paths that are formats, */
     int num_texts;
-    uint64_t seed;        /* --seed: for shuffles that state none */
-    bool threads;         /* make elements ahead, in a thread an iterator */
-    int first_local;      /* the first replica of this process, */
-    int num_local;        /* and how many it has; 0: all, it is alone */
-    int pipeline;         /* set by iterators: which of several, from 0 */
-    RtDataClient *client; /* outlives the iterator; NULL: no stage has a
-                           * function, and everybody waits */
-    int64_t *file_bytes;  /* the sizes of opened files are added; may be NULL */
+    uint64_t seed;           /* --seed: for shuffles that state none */
+    bool threads;            /* make elements ahead, in a thread an iterator */
+    int first_local;         /* the first replica of this process, */
+    int num_local;           /* and how many it has; 0: all, it is alone */
+    int pipeline;            /* set by iterators: which of several, from 0 */
+    int worker, num_workers; /* of a coordinator: which of how many this is,
+                              * each with pipelines of its own; 0 of 0: it is
+                              * alone */
+    RtFileDealer *dealer;    /* outlives the iterator; NULL: a source has all of
+                              * its files */
+    RtDataClient *client;    /* outlives the iterator; NULL: no stage has a
+                              * function, and everybody waits */
+    int64_t *file_bytes; /* the sizes of opened files are added; may be NULL */
     /* To which the bytes of elements are added that stages keep and the plan
      * could not count (ir_stage_is_uncounted); may be NULL. */
     _Atomic int64_t *kept_bytes;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "ir/base/hash/hash.h"
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/ir.h"
@@ -31,9 +32,13 @@ typedef VEC(Path) Paths;
 typedef struct Files {
     const RtFileFormat *format;
     Paths paths;
-    Paths all;  /* of which these are, where workers divide them */
-    int64_t at; /* the file that is open, or will be next */
-    bool open;  /* `file` is */
+    Paths all;            /* of which these are, where workers divide them */
+    int64_t at;           /* the file that is open, or will be next */
+    RtFileDealer *dealer; /* who gives them to this worker; NULL: nobody */
+    int64_t taken;        /* that were dealt to it in this pass, */
+    bool has_file;        /* and whether `at` is the last of them */
+    const char *names;    /* a hash of all */
+    bool open;            /* `file` is */
     RtFile file;
     bool resumes; /* to go on from `place` in it, where a checkpoint stands */
     Place place;
@@ -167,8 +172,22 @@ files_rewind(RtNode *n)
 {
     Files *s = n->state;
     close_file(s);
-    s->at = 0;
-    s->resumes = false;
+    s->at = s->taken = 0;
+    s->has_file = s->resumes = false;
+    return OK;
+}
+
+/* All have their turn, or those that are dealt. */
+static Status
+find_file(RtNode *n)
+{
+    Files *s = n->state;
+    if (!s->dealer || s->has_file)
+        return OK;
+    TRY(s->dealer->next(s->dealer, n->client, n->pass, s->taken, s->paths.len,
+                        s->names, &s->at));
+    s->taken++;
+    s->has_file = true;
     return OK;
 }
 
@@ -187,7 +206,11 @@ static Status
 files_next(RtNode *n, RtElement *e, bool *end)
 {
     Files *s = n->state;
-    for (; s->at < s->paths.len; s->at++) {
+    for (;; s->at++, s->has_file = false) {
+        TRY(find_file(n));
+        *end = s->at >= s->paths.len;
+        if (*end)
+            return OK;
         if (!s->open)
             TRY(begin_file(n));
         TRY(s->format->next(&s->file, e, end));
@@ -196,8 +219,6 @@ files_next(RtNode *n, RtElement *e, bool *end)
             return OK;
         close_file(s);
     }
-    *end = true;
-    return OK;
 }
 
 static Place
@@ -220,6 +241,10 @@ files_archive(RtNode *n, RtArchive *ar)
         *p = place_in(files);
     rt_archive_i64(ar, &num, 0, INT64_MAX);
     rt_archive_i64(ar, &files->at, 0, num);
+    if (files->dealer) {
+        rt_archive_i64(ar, &files->taken, 0, INT64_MAX - 1);
+        rt_archive_bool(ar, &files->has_file);
+    }
     rt_archive_bool(ar, &within);
     rt_archive_i64(ar, &p->record, 0, INT64_MAX - 1);
     rt_archive_i64(ar, &p->line, 0, INT64_MAX - 1);
@@ -375,8 +400,23 @@ rt_pipeline_shard_files(RtNode *last, int num, int index)
             rt_pipeline_shard_files(last->other, num, index);
     Files *s = last->state;
     s->paths = (Paths){0};
-    for (int64_t i = index; i < s->all.len; i += num)
+    for (int64_t i = index; index < num && i < s->all.len; i += num)
         VEC_PUSH(last->arena, s->paths, s->all.data[i]);
+}
+
+void
+rt_pipeline_deal_files(RtNode *last, RtFileDealer *dealer)
+{
+    Str names = str_new(last->arena);
+    while (last->input)
+        last = last->input;
+    if (last->ops != &files_ops)
+        return;
+    Files *s = last->state;
+    for (int i = 0; i < s->all.len; i++)
+        str_addn(&names, s->all.data[i].name, strlen(s->all.data[i].name) + 1);
+    s->dealer = dealer;
+    s->names = hash_text(last->arena, names.data, names.len);
 }
 
 void

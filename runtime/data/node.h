@@ -50,6 +50,7 @@ struct RtNode {
     uint64_t seed;        /* --seed */
     RtDataClient *client; /* RtDataOptions' */
     _Atomic int64_t *kept_bytes; /* RtDataOptions'; may be NULL */
+    int worker, num_workers;     /* RtDataOptions' */
     uint32_t call_site; /* from 1: no two stages of all pipelines share one */
     uint64_t pass;      /* the number of its current pass */
     bool ended;         /* that pass has no more elements */
@@ -75,8 +76,13 @@ int64_t rt_pipeline_num_files(const RtNode *last);
 void rt_pipeline_files(const RtNode *last, RtTakeFile *take, void *data);
 /* Leaves every source its files index, index + num, ... (in the order of paths
  * and, within a wildcard, of names): before the first pass, and there must be
- * as many as num. */
+ * as many as num, or index is beyond it and there is none. */
 void rt_pipeline_shard_files(RtNode *last, int num, int index);
+/* The same of elements: a node behind each source leaves those with other
+ * numbers out. */
+void rt_pipeline_shard_rows(RtNode **last, int num, int index);
+/* The source's files are those that are dealt to this worker. */
+void rt_pipeline_deal_files(RtNode *last, RtFileDealer *dealer);
 
 /* ---- making nodes -------------------------------------------------------- */
 

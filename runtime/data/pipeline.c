@@ -76,6 +76,8 @@ rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                       .seed = options->seed,
                       .client = options->client,
                       .kept_bytes = options->kept_bytes,
+                      .worker = options->worker,
+                      .num_workers = options->num_workers,
                       .call_site = call_site + (uint32_t)i};
         TRY(status_note(make_node(n, options), "opening the dataset \"%s\"",
                         d->name));

@@ -145,21 +145,27 @@ check_policy(const RtRebatch *d, const IrIter *iter, const IrDataset *dataset)
                    ir_stage_info[source].name));
 }
 
+/* Whether each worker has a file. */
+static Status
+check_files(const RtNode *last, const IrDataset *dataset, int num_workers)
+{
+    int64_t files = rt_pipeline_num_files(last);
+    if (files >= num_workers)
+        return OK;
+    return rt_stage_show(
+        last, status_new(STATUS_INPUT,
+                         "%s: \"%s\" cannot be sharded by file: it has %lld "
+                         "of them, and there are %d workers",
+                         rt_stage_location(last), dataset->name,
+                         (long long)files, num_workers));
+}
+
 /* Restricts the pipeline to the files of this worker. */
 static Status
 shard_files(RtRebatch *d, const IrDataset *dataset)
 {
-    RtNode *last = d->inputs[0];
-    int64_t files = rt_pipeline_num_files(last);
-    if (files < d->num_workers)
-        return rt_stage_show(
-            last,
-            status_new(STATUS_INPUT,
-                       "%s: \"%s\" cannot be sharded by file: it has %lld "
-                       "of them, and there are %d workers",
-                       rt_stage_location(last), dataset->name, (long long)files,
-                       d->num_workers));
-    rt_pipeline_shard_files(last, d->num_workers, d->worker);
+    TRY(check_files(d->inputs[0], dataset, d->num_workers));
+    rt_pipeline_shard_files(d->inputs[0], d->num_workers, d->worker);
     return OK;
 }
 
@@ -173,6 +179,26 @@ shard(RtRebatch *d, const IrModule *m, const IrIter *iter)
     TRY(check_policy(d, iter, dataset));
     return policy == SHARD_FILE && d->num_workers > 1 ? shard_files(d, dataset)
                                                       : OK;
+}
+
+/* Restricts the pipeline to what this worker of a coordinator has of it. */
+static Status
+take_workers_share(RtRebatch *d, const IrIter *iter,
+                   const RtDataOptions *options)
+{
+    int num = options->num_workers, index = options->worker;
+    for (int i = 0; i < d->num_inputs && num > 0; i++) {
+        RtNode *last = d->inputs[i];
+        if (iter->workers == WORKER_SHARD_FILE)
+            TRY(check_files(last, last->dataset, num));
+        if (iter->workers == WORKER_SHARD_FILE)
+            rt_pipeline_shard_files(last, num, index);
+        else if (iter->workers == WORKER_SHARD_DATA)
+            rt_pipeline_shard_rows(&d->inputs[i], num, index);
+        else if (iter->workers == WORKER_SHARD_DYNAMIC && options->dealer)
+            rt_pipeline_deal_files(last, options->dealer);
+    }
+    return OK;
 }
 
 void
@@ -211,6 +237,7 @@ rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter, int worker,
                      .num_workers = m->num_workers,
                      .worker = worker};
     TRY(open_pipelines(d, m, iter, options));
+    TRY(take_workers_share(d, iter, options));
     d->num_components = d->inputs[0]->stage->types.len;
     d->row_bytes = NEW_ARRAY(arena, int64_t, (size_t)d->num_components);
     d->part_bytes = NEW_ARRAY(arena, int64_t, (size_t)d->num_components);

@@ -265,16 +265,75 @@ skip_next(RtNode *n, RtElement *e, bool *end)
     return *end ? OK : rt_node_next(n->input, e, end);
 }
 
-/* Elements index, index + num, ... */
+/* Elements index, index + num, ...; of num 0 those of the worker. */
 static Status
 shard_next(RtNode *n, RtElement *e, bool *end)
 {
     Stage *s = n->state;
     int64_t num = n->stage->ints[0], index = n->stage->ints[1];
+    if (num == 0) {
+        num = n->num_workers > 0 ? n->num_workers : 1;
+        index = n->worker;
+    }
     do
         TRY(rt_node_next(n->input, e, end));
     while (!*end && s->count++ % num != index);
     return OK;
+}
+
+/* ---- elements of a worker ------------------------------------------------ */
+
+/* A node like shard behind a source, which the program does not have. */
+typedef struct WorkerRows {
+    int64_t count;
+    int num, index;
+} WorkerRows;
+
+static Status
+worker_rows_next(RtNode *n, RtElement *e, bool *end)
+{
+    WorkerRows *w = n->state;
+    do
+        TRY(rt_node_next(n->input, e, end));
+    while (!*end && w->count++ % w->num != w->index);
+    return OK;
+}
+
+static Status
+worker_rows_rewind(RtNode *n)
+{
+    WorkerRows *w = n->state;
+    w->count = 0;
+    return rt_node_rewind(n->input, n->pass);
+}
+
+static void
+worker_rows_archive(RtNode *n, RtArchive *ar)
+{
+    WorkerRows *w = n->state;
+    rt_archive_i64(ar, &w->count, 0, INT64_MAX - 1);
+}
+
+void
+rt_pipeline_shard_rows(RtNode **last, int num, int index)
+{
+    static const RtNodeOps ops = {worker_rows_next, worker_rows_rewind,
+                                  worker_rows_archive};
+    RtNode *n = *last;
+    if (n->other)
+        rt_pipeline_shard_rows(&n->other, num, index);
+    if (n->input) {
+        rt_pipeline_shard_rows(&n->input, num, index);
+        return;
+    }
+    RtNode *rows = NEW(n->arena, RtNode);
+    WorkerRows *w = NEW(n->arena, WorkerRows);
+    *w = (WorkerRows){.num = num, .index = index};
+    *rows = *n;
+    rows->input = n;
+    rows->ops = &ops;
+    rows->state = w;
+    *last = rows;
 }
 
 /* ---- constructors -------------------------------------------------------- */

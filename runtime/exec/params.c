@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/dataset/sharding.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/run_state.h"
 
@@ -118,7 +119,9 @@ static int
 param_of(const RtRun *run, const RtSet *set)
 {
     for (int i = 0; i < run->module->params.len; i++)
-        if (strcmp(run->module->params.data[i]->name, set->name) == 0)
+        if (strcmp(run->module->params.data[i]->name, set->name) == 0 &&
+            strcmp(set->name, IR_PIPELINE_ID) != 0 &&
+            strcmp(set->name, IR_NUM_PIPELINES) != 0)
             return i;
     return -1;
 }

@@ -7,7 +7,7 @@
 #define TFD_RUNTIME_METRICS_EXPOSITION_H
 
 #include "ir/base/str.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/wire.h"
 
 void rt_metrics_write(Str *out, const RtPsStatus *s);
 

@@ -147,6 +147,7 @@ open_iterator(RtRun *run, RtIterBinding *it)
                              .client = &client->base,
                              .file_bytes = &run->stats.file_bytes,
                              .kept_bytes = &run->stats.kept_bytes};
+    rt_ps_share_data(run, it, &options);
     return in_rank(run, rt_iter_new(run->module, it->ir, &options, &it->iter));
 }
 
@@ -259,7 +260,8 @@ rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
     if (!st)
         st = rt_agree_on_open(run, it);
     if (!st)
-        st = rt_iter_open(it->iter, passes_of(run, it->ir));
+        st = rt_iter_open(it->iter,
+                          rt_ps_pass_of(run, it, passes_of(run, it->ir)));
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "runtime/ps/sockets.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/sockets.h"
+#include "runtime/ps/wire/wire.h"
 
 typedef struct RtAppliedSet {
     int64_t low;

@@ -12,8 +12,8 @@
 
 #include "runtime/exec/run_state.h"
 #include "runtime/ps/parts/rows.h"
-#include "runtime/ps/sockets.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/sockets.h"
+#include "runtime/ps/wire/wire.h"
 
 typedef struct RtPsClient RtPsClient;
 

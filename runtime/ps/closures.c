@@ -129,10 +129,24 @@ rt_closures_init(RtClosures *c, RtRun *run, const RtFunction *main)
 {
     *c = (RtClosures){.run = run, .main = main};
     c->passes = NEW_ARRAY(run->arena, uint64_t, (size_t)run->module->iters.len);
+    c->numbers =
+        NEW_ARRAY(run->arena, uint64_t, (size_t)run->module->iters.len);
     c->of_main = NEW_ARRAY(run->arena, RtClosureOp, (size_t)main->num_ops);
     for (int i = 0; i < main->num_ops; i++)
         if (main->ops[i].op->kind == OP_launch)
             init_launch(c, &c->of_main[i], &main->ops[i]);
+}
+
+void
+rt_closures_open(RtClosures *c, int iter)
+{
+    const IrModule *m = c->run->module;
+    const char *dataset = m->iters.data[iter]->datasets.data[0];
+    c->numbers[iter] = 0;
+    for (int i = 0; i < m->iters.len; i++)
+        if (strcmp(m->iters.data[i]->datasets.data[0], dataset) == 0)
+            c->numbers[iter] += c->passes[i];
+    c->passes[iter]++;
 }
 
 RtClosureOp *
@@ -216,6 +230,7 @@ passes(RtClosures *c, const RtClosureOp *op, RtArchive *ar)
     for (int i = 0; i < op->feeds.len; i++) {
         const RtIterBinding *it = op->feeds.data[i]->iterator;
         rt_archive_u64(ar, &c->passes[it - c->run->iterators]);
+        rt_archive_u64(ar, &c->numbers[it - c->run->iterators]);
     }
 }
 

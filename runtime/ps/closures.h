@@ -46,11 +46,15 @@ typedef struct RtClosures {
     const RtFunction *main;
     RtClosureOp *of_main; /* for each of main's operations */
     VEC(RtClosureOp *) list;
-    uint64_t *passes; /* of each iterator: how often main opened it */
+    uint64_t *passes;  /* of each iterator: how often main opened it, */
+    uint64_t *numbers; /* and which pass over its dataset that was */
 } RtClosures;
 
 /* The launches of main, in run's arena. */
 void rt_closures_init(RtClosures *c, RtRun *run, const RtFunction *main);
+/* Main opens an iterator whose elements workers take.  All iterators of a
+ * dataset share the numbers of its passes. */
+void rt_closures_open(RtClosures *c, int iter);
 /* That of an operation of main. */
 RtClosureOp *rt_closure_of(const RtClosures *c, const RtHostOp *h);
 /* The closure whose result a value of main is; NULL: it is none. */

@@ -96,6 +96,7 @@ dispatch(void *data)
         rt_dispatcher_send_commits(d, now);
         rt_queue_open_round(&d->queue);
         rt_dispatcher_feed(d, now);
+        rt_dispatcher_look_for_elements(d, now);
         rt_dispatcher_ask_states(d, now);
         closing = d->closing;
         pthread_mutex_unlock(&d->lock);
@@ -152,6 +153,7 @@ rt_dispatcher_open(RtPsNet *net, const RtDispatcherConfig *config,
     d->out = rt_archive_writer(a, 0);
     d->params = str_new(a);
     d->states = (RtPsStates){.arena = a};
+    d->deals = (RtPsDeals){.arena = a};
     d->bell = -1;
     rt_queue_init(&d->queue, a);
     d->queue.staleness.bound = config->task->staleness;
@@ -281,6 +283,7 @@ rt_dispatcher_servers(RtDispatcher *d, RtPsWelcome *out)
         st = lacks_server(d);
     out->job = d->job;
     out->num_servers = num;
+    out->num_workers = d->config.task->num_workers;
     out->by_bytes = d->config.task->by_bytes;
     out->addresses = NEW_ARRAY(d->arena, const char *, (size_t)num);
     for (int i = 0; !st && i < num; i++)
@@ -492,6 +495,7 @@ rt_dispatcher_archive(RtDispatcher *d, RtArchive *ar)
     q->low = q->next;
     rt_ps_states_archive(&d->states, ar);
     rt_queue_taken_archive(q, ar);
+    rt_ps_deals_archive(&d->deals, ar);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -500,6 +504,7 @@ rt_dispatcher_begin_main(RtDispatcher *d)
 {
     pthread_mutex_lock(&d->lock);
     d->has_begun = true;
+    d->begun = rt_seconds();
     pthread_mutex_unlock(&d->lock);
 }
 

@@ -13,7 +13,8 @@
 #include <pthread.h>
 #include "runtime/hal/wait.h"
 #include "runtime/ps/dispatcher.h"
-#include "runtime/ps/states.h"
+#include "runtime/ps/input/deals.h"
+#include "runtime/ps/input/states.h"
 
 typedef struct RtDispatcherServer {
     bool is_known;
@@ -60,6 +61,8 @@ struct RtDispatcher {
     bool has_params, was_welcome; /* all were, since */
     Str params;                   /* for WELCOME */
     bool has_begun;     /* main has, and workers may have their states */
+    double begun;       /* when */
+    RtPsDeals deals;    /* of files of datasets, to workers */
     RtPsStates states;  /* of workers, as they were saved last */
     int64_t saving;     /* the number of what is saved last */
     bool is_saving;     /* workers are asked for it, */
@@ -86,6 +89,8 @@ void rt_dispatcher_welcome(RtDispatcher *d);
 /* Closures that wait, one to each worker in turn, until none waits or all
  * workers have enough. */
 void rt_dispatcher_feed(RtDispatcher *d, double now);
+/* The job fails if no worker has elements for the closure that is next. */
+void rt_dispatcher_look_for_elements(RtDispatcher *d, double now);
 /* Workers of whom main has cancelled closures are told so. */
 void rt_dispatcher_send_cancels(RtDispatcher *d);
 /* Servers commit what was decided, once they have committed what was before. */

@@ -22,6 +22,7 @@ send_welcome(RtDispatcher *d, const RtPsRoute *to)
     Arena *scratch = arena_new(NULL, "a welcome");
     RtPsWelcome w = {.job = d->job,
                      .num_servers = num,
+                     .num_workers = d->config.task->num_workers,
                      .params = d->params.data,
                      .staleness = d->config.task->staleness,
                      .atomic = d->config.task->atomic,
@@ -103,6 +104,23 @@ rt_dispatcher_feed(RtDispatcher *d, double now)
         d->turn = (d->turn + 1) % num;
         idle = feed(d, &d->queue.workers.data[d->turn], now) ? 0 : idle + 1;
     }
+}
+
+/* Workers that have not joined may have some, for as long as anybody waits. */
+void
+rt_dispatcher_look_for_elements(RtDispatcher *d, double now)
+{
+    bool waits = now - d->begun < d->config.timeout;
+    int num = waits ? d->config.task->num_workers : 0;
+    const RtClosure *c = rt_queue_without_elements(&d->queue, num);
+    if (!c || !d->has_begun || d->failure)
+        return;
+    Status st = d->config.at_launch(
+        d->config.data, c->launch,
+        MESSAGE("the closure that is scheduled here takes an element of a "
+                "dataset that workers share, and none of them has one left"));
+    rt_dispatcher_fail(
+        d, status_note(st, "executing closure %lld", (long long)c->id));
 }
 
 /* What the worker has not received, some time after it was sent. */
@@ -414,6 +432,10 @@ on_done(RtDispatcher *d, RtArchive *in, const RtPsRoute *from, double now)
     w->route = *from;
     w->received = e.number;
     rt_queue_take_from(w, e.id, now);
+    if (e.lacks_elements) {
+        rt_queue_lacks_elements(&d->queue, w, e.id);
+        return;
+    }
     if (e.is_cancelled) {
         if (rt_queue_end_cancelled(&d->queue, e.id))
             rt_dispatcher_wake(d);
@@ -478,6 +500,35 @@ on_load(RtDispatcher *d, RtArchive *in)
 }
 
 /* ---- what workers have --------------------------------------------------- */
+
+/* The same question is asked until it is answered. */
+static void
+on_deal(RtDispatcher *d, RtArchive *in, const RtPsRoute *from, double now)
+{
+    RtPsDealing deal;
+    rt_ps_dealing(in, &deal);
+    if (!rt_ps_is_good(in) || !d->has_begun ||
+        !worker_of(d, deal.index, deal.incarnation, now))
+        return;
+    switch (rt_ps_deal(&d->deals, &deal)) {
+    case RT_DEAL_ignored:
+        return;
+    case RT_DEAL_differs:
+        if (!d->failure)
+            rt_dispatcher_fail(
+                d, status_new(STATUS_INPUT,
+                              "worker %u has other files of a dataset that is "
+                              "dealt to workers than another one, or as many "
+                              "by other names: %lld",
+                              deal.index, (long long)deal.num));
+        return;
+    case RT_DEAL_answered:
+        break;
+    }
+    rt_ps_begin(&d->out, RT_PS_DEALT);
+    rt_ps_dealing(&d->out, &deal);
+    rt_ps_send_to(&d->listener, from, &d->out);
+}
 
 /* The head of a message about a worker's state; NULL: it is a stranger's. */
 static RtPsWorker *
@@ -572,6 +623,9 @@ rt_dispatcher_receive(RtDispatcher *d, const RtPsRoute *from, zmq_msg_t *m,
         break;
     case RT_PS_START:
         on_start(d, &in, from, now);
+        break;
+    case RT_PS_DEAL:
+        on_deal(d, &in, from, now);
         break;
     case RT_PS_SAVED:
         on_saved(d, &in, now);

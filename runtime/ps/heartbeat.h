@@ -4,8 +4,8 @@
 #ifndef TFD_RUNTIME_PS_HEARTBEAT_H
 #define TFD_RUNTIME_PS_HEARTBEAT_H
 
-#include "runtime/ps/sockets.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/sockets.h"
+#include "runtime/ps/wire/wire.h"
 
 typedef struct RtHeartbeats RtHeartbeats;
 

@@ -56,8 +56,8 @@ interrupted(void)
     return status_new(STATUS_STOPPED, "the task was interrupted");
 }
 
-static double
-patience_of(const RtPsMember *m)
+double
+rt_ps_member_patience(const RtPsMember *m)
 {
     double silence = m->config.task->silence;
     return silence > 0 ? silence : usual_patience;
@@ -67,7 +67,7 @@ patience_of(const RtPsMember *m)
 double
 rt_ps_member_interval(const RtPsMember *m, double usual)
 {
-    double most = patience_of(m) / 4;
+    double most = rt_ps_member_patience(m) / 4;
     return usual < most ? usual : most;
 }
 
@@ -237,7 +237,7 @@ rt_ps_member_leave(RtPsMember *m)
 static void
 forgive(RtPsMember *m, double now)
 {
-    if (m->checked > 0 && now - m->checked > patience_of(m) / 2)
+    if (m->checked > 0 && now - m->checked > rt_ps_member_patience(m) / 2)
         m->heard = now;
     m->checked = now;
 }
@@ -250,7 +250,7 @@ rt_ps_member_check(RtPsMember *m)
         return interrupted();
     forgive(m, now);
     double silent = now - m->heard;
-    if (silent < patience_of(m))
+    if (silent < rt_ps_member_patience(m))
         return OK;
     return status_new(STATUS_MACHINE,
                       "the coordinator has not been heard for %.0f s", silent);

@@ -5,8 +5,8 @@
 #define TFD_RUNTIME_PS_MEMBER_H
 
 #include "runtime/ps/heartbeat.h"
-#include "runtime/ps/sockets.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/sockets.h"
+#include "runtime/ps/wire/wire.h"
 
 typedef struct RtMemberConfig {
     const RtTaskOptions *task;
@@ -41,6 +41,9 @@ void rt_ps_member_leave(RtPsMember *m); /* also for one of zeros */
 /* Seconds between two messages whose answers show that the coordinator lives:
  * usual, or less where that were too seldom for --silence. */
 double rt_ps_member_interval(const RtPsMember *m, double usual);
+
+/* Seconds without a word of the coordinator after which it is lost. */
+double rt_ps_member_patience(const RtPsMember *m);
 
 /* Says again who it is, now and then (rt_ps_member_interval): the answer shows
  * that the coordinator lives. */

@@ -5,14 +5,19 @@
 
 #include <string.h>
 #include "ir/analysis/live.h"
+#include "ir/dataset/sharding.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/params.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/ps/client.h"
 #include "runtime/ps/closures.h"
 #include "runtime/ps/dispatcher.h"
+#include "runtime/ps/input/dealer.h"
 #include "runtime/ps/server.h"
 #include "runtime/ps/worker.h"
+
+/* Of what a process waits before it is lost. */
+enum { DEALERS_PATIENCE = 4 };
 
 typedef struct RtPs RtPs;
 
@@ -30,6 +35,7 @@ struct RtPs {
     int64_t id;          /* of what main executes now; 0: nothing */
     RtPsTraffic traffic; /* the coordinator's, for --stats */
     RtPsClient *client;  /* the coordinator's or a worker's */
+    RtPsDealer *dealer;  /* a worker's */
     RtArchive arguments;
     RtFeeds feeds;
 };
@@ -159,6 +165,29 @@ watch_servers(void *data)
     return rt_dispatcher_check(data);
 }
 
+static bool
+is_worker(const RtRun *run)
+{
+    return run->ps && run->ps->task->role == RT_ROLE_worker;
+}
+
+/* If files are dealt to it. */
+static Status
+open_dealer(RtPs *ps)
+{
+    const RtPsDealing who = {.index = (uint32_t)ps->task->index,
+                             .incarnation = ps->task->incarnation};
+    bool is_dealt = false;
+    for (int i = 0; i < ps->run->module->iters.len; i++)
+        is_dealt |=
+            ps->run->module->iters.data[i]->workers == WORKER_SHARD_DYNAMIC;
+    if (!is_worker(ps->run) || !is_dealt)
+        return OK;
+    return rt_ps_dealer_open(
+        &ps->net, ps->member.coordinator, &who,
+        DEALERS_PATIENCE * rt_ps_member_patience(&ps->member), &ps->dealer);
+}
+
 Status
 rt_ps_connect_all(RtRun *run)
 {
@@ -167,6 +196,7 @@ rt_ps_connect_all(RtRun *run)
         return OK;
     TRY(rt_ps_client_open(run, &ps->net, &ps->servers, &ps->placement,
                           &ps->client));
+    TRY(open_dealer(ps));
     run->ps_client = ps->client;
     run->push = rt_ps_push;
     if (ps->dispatcher)
@@ -293,12 +323,48 @@ rt_ps_close(RtRun *run)
     if (!ps)
         return;
     rt_ps_client_close(ps->client);
+    rt_ps_dealer_close(ps->dealer);
     if (ps->dispatcher)
         rt_dispatcher_close(ps->dispatcher);
     rt_ps_member_leave(&ps->member);
     rt_ps_listener_close(&ps->listener);
     rt_ps_net_close(&ps->net);
     run->ps = NULL;
+}
+
+/* ---- datasets of workers --------------------------------------------------
+ */
+
+void
+rt_ps_set_context(RtRun *run)
+{
+    for (int i = 0; is_worker(run) && i < run->module->params.len; i++) {
+        const char *name = run->module->params.data[i]->name;
+        if (strcmp(name, IR_PIPELINE_ID) == 0)
+            run->params[i] = scalar_int(DT_i64, run->ps->task->index);
+        else if (strcmp(name, IR_NUM_PIPELINES) == 0)
+            run->params[i] = scalar_int(DT_i64, run->ps->servers.num_workers);
+    }
+}
+
+void
+rt_ps_share_data(RtRun *run, const RtIterBinding *it, RtDataOptions *options)
+{
+    RtPs *ps = run->ps;
+    if (!is_worker(run) || !rt_is_workers_iterator(it))
+        return;
+    options->worker = ps->task->index;
+    options->num_workers = (int)ps->servers.num_workers;
+    if (it->ir->workers == WORKER_SHARD_DYNAMIC)
+        options->dealer = rt_ps_dealer_of(ps->dealer, it - run->iterators);
+}
+
+uint64_t
+rt_ps_pass_of(const RtRun *run, const RtIterBinding *it, uint64_t here)
+{
+    return is_worker(run) && rt_is_workers_iterator(it)
+               ? run->ps->closures.numbers[it - run->iterators]
+               : here;
 }
 
 bool
@@ -315,9 +381,8 @@ uint64_t
 rt_ps_data_seed(const RtRun *run)
 {
     static const uint64_t step = 0x9e3779b97f4a7c15; /* 2^64 / golden ratio */
-    bool is_worker = run->ps && run->ps->task->role == RT_ROLE_worker;
-    return is_worker ? run->seed + step * (uint64_t)run->ps->task->index
-                     : run->seed;
+    return is_worker(run) ? run->seed + step * (uint64_t)run->ps->task->index
+                          : run->seed;
 }
 
 /* ---- closures ------------------------------------------------------------ */
@@ -462,11 +527,18 @@ collect(RtInvocation *main, const RtSafepoint *p)
 }
 
 static void
+coordinator_pass(RtRun *run, int iter, RtArchive *ar)
+{
+    rt_archive_u64(ar, &run->ps->closures.passes[iter]);
+    rt_archive_u64(ar, &run->ps->closures.numbers[iter]);
+}
+
+static void
 coordinator_archive(RtRun *run, RtArchive *ar)
 {
     rt_dispatcher_archive(run->ps->dispatcher, ar);
     for (int i = 0; i < run->module->iters.len; i++)
-        rt_archive_u64(ar, &run->ps->closures.passes[i]);
+        coordinator_pass(run, i, ar);
     for (int i = 0; i < run->ps->closures.list.len; i++)
         rt_archive_i64(ar, &run->ps->closures.list.data[i]->cancelled, 0,
                        INT64_MAX);
@@ -498,7 +570,7 @@ rt_ps_opens_iterator(RtRun *run, const RtIterBinding *it)
 {
     if (!rt_ps_coordinates(run) || !rt_is_workers_iterator(it))
         return false;
-    run->ps->closures.passes[it - run->iterators]++;
+    rt_closures_open(&run->ps->closures, (int)(it - run->iterators));
     return true;
 }
 

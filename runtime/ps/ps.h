@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 #include "runtime/exec/run_state.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/wire.h"
 
 /* ---- the run ------------------------------------------------------------- */
 
@@ -44,6 +44,15 @@ void rt_ps_close(RtRun *run);
  * workers take those of their own once a closure needs one, and an evaluator
  * alone those of main evaluate. */
 bool rt_ps_has_elements(const RtRun *run, const RtIterBinding *it);
+/* Once a process has its params: a worker's are its number and how many there
+ * are (IR_PIPELINE_ID). */
+void rt_ps_set_context(RtRun *run);
+/* What a worker has of a dataset. */
+void rt_ps_share_data(RtRun *run, const RtIterBinding *it,
+                      RtDataOptions *options);
+/* The pass over its dataset that begins: a worker's is main's, else `here`. */
+uint64_t rt_ps_pass_of(const RtRun *run, const RtIterBinding *it,
+                       uint64_t here);
 /* The seed of shuffles that state none: each worker has another order. */
 uint64_t rt_ps_data_seed(const RtRun *run);
 

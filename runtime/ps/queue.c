@@ -405,6 +405,53 @@ feed(RtClosureQueue *q, RtPsWorker *w, RtClosure *c)
     }
 }
 
+/* Whether w has no more of what the closure takes: but what it got before, it
+ * has. */
+static bool
+has_no_elements(RtClosureQueue *q, RtPsWorker *w, const RtClosure *c)
+{
+    bool ended = false;
+    if (c->owner == (int)(w - q->workers.data))
+        return false;
+    for (int i = 0; i < c->feeds.len; i++) {
+        const RtTaken *t = taken_of(q, w, c->feeds.data[i].iter);
+        ended |= t->has_ended && t->pass == c->feeds.data[i].pass;
+    }
+    return ended;
+}
+
+void
+rt_queue_lacks_elements(RtClosureQueue *q, RtPsWorker *w, int64_t id)
+{
+    RtClosure *c = rt_queue_closure(q, id);
+    if (!c || c->state != RT_CLOSURE_sent ||
+        c->worker != (int)(w - q->workers.data) || c->feeds.len == 0)
+        return;
+    for (int i = 0; i < c->feeds.len; i++) {
+        RtTaken *t = taken_of(q, w, c->feeds.data[i].iter);
+        t->has_ended |= t->pass == c->feeds.data[i].pass;
+    }
+    c->state = RT_CLOSURE_waits;
+    c->owner = -1;
+    put_first(q, id);
+}
+
+const RtClosure *
+rt_queue_without_elements(RtClosureQueue *q, int num_workers)
+{
+    const RtClosure *c = first_that_waits(q);
+    if (!c || c->feeds.len == 0 || q->workers.len < num_workers)
+        return NULL;
+    for (int i = 0; i < q->workers.len; i++) {
+        RtPsWorker *w = &q->workers.data[i];
+        bool may_join = !w->is_known && i < num_workers;
+        if (may_join ||
+            (w->is_known && !w->is_lost && !has_no_elements(q, w, c)))
+            return NULL;
+    }
+    return q->workers.len ? c : NULL;
+}
+
 void
 rt_queue_taken_archive(RtClosureQueue *q, RtArchive *ar)
 {
@@ -548,7 +595,8 @@ rt_queue_send(RtClosureQueue *q, RtPsWorker *w, double now)
         return NULL;
     bool was_its = false;
     RtClosure *c = next_of(q, w, &was_its);
-    if (!c || (c->crashes && w->num_in_flight) || !may_begin(q, c))
+    if (!c || (c->crashes && w->num_in_flight) || !may_begin(q, c) ||
+        (!was_its && has_no_elements(q, w, c)))
         return NULL;
     if (was_its)
         drop_returned(q, w);

@@ -16,10 +16,10 @@
 
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
-#include "runtime/ps/sockets.h"
+#include "runtime/ps/wire/sockets.h"
 #include "runtime/ps/staleness/rounds.h"
 #include "runtime/ps/staleness/staleness.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/wire.h"
 
 enum {
     RT_PS_IN_FLIGHT = 16,  /* closures with one worker, at most */
@@ -80,6 +80,7 @@ typedef struct RtSent {
 typedef struct RtTaken {
     uint64_t pass;
     int64_t count;
+    bool has_ended; /* the worker has no more of it */
 } RtTaken;
 
 typedef struct RtPsWorker {
@@ -177,6 +178,12 @@ bool rt_queue_decide(RtClosureQueue *q, int64_t id, int64_t attempt,
 bool rt_queue_end_cancelled(RtClosureQueue *q, int64_t id);
 /* How many elements of its datasets each worker has used: written, or read. */
 void rt_queue_taken_archive(RtClosureQueue *q, RtArchive *ar);
+/* A closure that w has got, which has no more elements for it, waits again:
+ * others have them. */
+void rt_queue_lacks_elements(RtClosureQueue *q, RtPsWorker *w, int64_t id);
+/* The first closure that waits, if no worker that lives has elements for it;
+ * NULL: there is none such, or not so many have joined. */
+const RtClosure *rt_queue_without_elements(RtClosureQueue *q, int num_workers);
 /* It is not with w any more. */
 void rt_queue_take_from(RtPsWorker *w, int64_t id, double now);
 

@@ -8,6 +8,7 @@
 #include "runtime/ps/worker.h"
 
 #include <string.h>
+#include "runtime/exec/agreement.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/hal/wait.h"
@@ -27,7 +28,8 @@ typedef struct End {
     int64_t id, attempt;
     int64_t number;            /* of its DONE; 0: not applied everywhere */
     double at;                 /* when that was sent */
-    bool is_cancelled;         /* it was not executed */
+    bool is_cancelled;         /* it was not executed, */
+    bool lacks_elements;       /* for this worker has none for it */
     const char *error, *lines; /* "": none */
     RtArchive results;
 } End;
@@ -74,11 +76,12 @@ send_done(Worker *w, End *e)
                      .id = e->id,
                      .attempt = e->attempt,
                      .is_cancelled = e->is_cancelled,
+                     .lacks_elements = e->lacks_elements,
                      .error = e->error,
                      .lines = e->lines};
     rt_ps_begin(&w->out, RT_PS_DONE);
     rt_ps_done(&w->out, &done);
-    if (!*e->error && !e->is_cancelled)
+    if (!*e->error && !e->is_cancelled && !e->lacks_elements)
         rt_archive_bytes(&w->out, e->results.data, e->results.len);
     rt_ps_send(w->with.net, w->with.member->socket, &w->out);
     e->at = rt_seconds();
@@ -154,7 +157,7 @@ new_end(Worker *w, int64_t id)
     rt_archive_clear(&e->results);
     e->id = id;
     e->number = 0;
-    e->is_cancelled = false;
+    e->is_cancelled = e->lacks_elements = false;
     e->error = e->lines = "";
     return e;
 }
@@ -231,16 +234,32 @@ state_archive(Worker *w, RtArchive *ar)
     return rt_archive_end(ar);
 }
 
-/* Takes the element of that index.  Those before it are other closures', or of
- * the process that this one replaces. */
+/* Whether this worker's share of a dataset has ended; of one that others have,
+ * too, nobody else has more. */
 static int32_t
-take_element(Worker *w, const RtHostOp *next, int64_t index)
+look_for_end(Worker *w, const RtHostOp *next, bool *lacks)
+{
+    bool more = true;
+    if (next->iterator->ir->workers == WORKER_SHARD_OFF)
+        return EXEC_OK;
+    Status st = rt_agree_on_next(w->with.run, next->iterator, &more);
+    *lacks = !st && !more;
+    return st ? rt_fault_status(w->with.main, next, st) : EXEC_OK;
+}
+
+/* Takes the element of that index.  Those before it are other closures', or of
+ * the process that this one replaces.  *lacks: there is none. */
+static int32_t
+take_element(Worker *w, const RtHostOp *next, int64_t index, bool *lacks)
 {
     size_t i = (size_t)(next->iterator - w->with.run->iterators);
     if (w->taken[i] > index)
         w->passes[i] = 0; /* it begins the pass again */
     int32_t end = open_pass(w, next);
     while (end == EXEC_OK && w->taken[i] <= index) {
+        end = look_for_end(w, next, lacks);
+        if (end != EXEC_OK || *lacks)
+            return end;
         end = next->run(w->with.main, next);
         w->taken[i]++;
     }
@@ -248,11 +267,11 @@ take_element(Worker *w, const RtHostOp *next, int64_t index)
 }
 
 static int32_t
-take_elements(Worker *w, const RtClosureOp *op, const RtPsRun *run)
+take_elements(Worker *w, const RtClosureOp *op, const RtPsRun *run, bool *lacks)
 {
     int32_t end = EXEC_OK;
-    for (int i = 0; i < op->feeds.len && end == EXEC_OK; i++)
-        end = take_element(w, op->feeds.data[i], run->indices[i]);
+    for (int i = 0; i < op->feeds.len && end == EXEC_OK && !*lacks; i++)
+        end = take_element(w, op->feeds.data[i], run->indices[i], lacks);
     return end;
 }
 
@@ -294,7 +313,12 @@ execute(Worker *w, const RtPsRun *run, RtArchive *in)
     }
     const RtClosureOp *op = closures->list.data[run->launch];
     rt_closure_arguments(closures, op, w->with.main, in);
-    int32_t end = in->wrong ? EXEC_OK : take_elements(w, op, run);
+    int32_t end =
+        in->wrong ? EXEC_OK : take_elements(w, op, run, &e->lacks_elements);
+    if (end == EXEC_OK && e->lacks_elements) {
+        note_applied(w, run->id, "", "");
+        return;
+    }
     if (in->wrong)
         e->error = arena_strdup(w->arena, in->wrong);
     rt_ps_expect_more(w->with.client,

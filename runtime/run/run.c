@@ -533,6 +533,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     rt_ps_tell_params(run);
+    rt_ps_set_context(run);
     bool spin = may_spin(run);
     TRY(open_coll(run));
     TRY(rt_follow_job(run));
@@ -584,9 +585,9 @@ close_run(RtRun *run, Status st)
 {
     rt_watchdog_closing(run, st);
     rt_metrics_close(run);
+    rt_close_iterators(run);
     rt_ps_close(run);
     rt_evaluator_close(run);
-    rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
     close_devices(run);

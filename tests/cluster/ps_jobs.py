@@ -746,7 +746,28 @@ def status_of(workers):
     return found
 
 
+def status_by_pid():
+    """A job of -n, whose key and port its parent tells its user."""
+    made = plan(os.path.join(PROGRAMS, "learns.tfd"))
+    job = start(made, "-n", "workers=2,ps=2", "--set", "closures=100000000")
+    found, begin = None, time.time()
+    while not found and time.time() - begin < LIMIT:
+        code, out, err = run("--status", str(job.pid))
+        found = re.fullmatch(TABLE, out)
+        if found and found[2].count("lives") < 2:
+            found = None
+    check("--status PID of a job of -n", found, f"{code} {out} {err}")
+    worker = min(tasks(job, "worker"))
+    for pid in [worker, os.getpid(), 2 ** 40]:
+        code, out, err = run("--status", str(pid))
+        check("... and of what is no such job", code == 2 and not out and
+              f"process {pid} is no parent of a job" in err, f"{code} {err}")
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=LIMIT)
+
+
 def status():
+    status_by_pid()
     found = status_of(1)
     check("one worker: no value is stale", found and found[5] == "0" and
           re.fullmatch(r"  0: \d+", found[4]), found and found[0])
@@ -788,28 +809,7 @@ def strangers():
     """Whoever has no key sees a greeting at most."""
     made = plan(os.path.join(PROGRAMS, "counts.tfd"))
     n = 40000
-def status_by_pid():
-    """A job of -n, whose key and port its parent tells its user."""
-    made = plan(os.path.join(PROGRAMS, "learns.tfd"))
-    job = start(made, "-n", "workers=2,ps=2", "--set", "closures=100000000")
-    found, begin = None, time.time()
-    while not found and time.time() - begin < LIMIT:
-        code, out, err = run("--status", str(job.pid))
-        found = re.fullmatch(TABLE, out)
-        if found and found[2].count("lives") < 2:
-            found = None
-    check("--status PID of a job of -n", found, f"{code} {out} {err}")
-    worker = min(tasks(job, "worker"))
-    for pid in [worker, os.getpid(), 2 ** 40]:
-        code, out, err = run("--status", str(pid))
-        check("... and of what is no such job", code == 2 and not out and
-              f"process {pid} is no parent of a job" in err, f"{code} {err}")
-    job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=LIMIT)
-
-
     p = start(made, "-n", "workers=2,ps=2", "--set", f"closures={n}")
-    status_by_pid()
     while len(tasks(p, "worker")) < 2:
         time.sleep(0.01)
     listening, begin = set(), time.time()

@@ -6,6 +6,7 @@
 #include "tests/unit/arena.h"
 
 #include "runtime/ps/applied.h"
+#include "runtime/ps/input/deals.h"
 #include "runtime/ps/queue.h"
 
 static RtClosureQueue q;
@@ -606,11 +607,84 @@ others_go_on_beside_one_alone(void **state)
     assert_int_equal(q.deadly, 0);
 }
 
+/* What a worker answers that has none for a closure. */
+static void
+lacks(RtPsWorker *w, int64_t id)
+{
+    rt_queue_take_from(w, id, 0);
+    rt_queue_lacks_elements(&q, w, id);
+}
+
+static void
+closures_go_where_elements_are(void **state)
+{
+    RtPsWorker *w = joins(0, 0), *other = joins(1, 0);
+    (void)state;
+    add_fed(1);
+    add_fed(1);
+    w = rt_queue_worker(&q, 0);
+    assert_int_equal(send(w), 1);
+    lacks(w, 1);
+    assert_int_equal(send(w), 0);
+    assert_null(rt_queue_without_elements(&q, 2));
+    assert_int_equal(element(other, 1), 0);
+    assert_int_equal(element(other, 2), 1);
+    lacks(other, 2);
+    assert_int_equal(send(other), 0);
+    assert_null(rt_queue_without_elements(&q, 3)); /* one may still join */
+    assert_int_equal(rt_queue_without_elements(&q, 2)->id, 2);
+    rt_queue_lacks_elements(&q, w, 1); /* it is the other one's */
+    assert_non_null(rt_queue_closure(&q, 1));
+    rt_queue_worker(&q, 0)->is_lost = true;
+    assert_non_null(rt_queue_without_elements(&q, 2));
+    end(other, 1, true);
+    end(other, 2, true);
+    add_fed(2); /* the next pass */
+    assert_int_equal(element(other, 3), 0);
+}
+
+/* Which file worker `index` has as its file number `taken`, of three. */
+static int64_t
+dealt(RtPsDeals *deals, uint32_t index, uint64_t pass, int64_t taken)
+{
+    RtPsDealing d = {
+        .index = index, .pass = pass, .taken = taken, .num = 3, .names = "n"};
+    return rt_ps_deal(deals, &d) == RT_DEAL_answered ? d.file : -1;
+}
+
+static void
+files_are_dealt_once(void **state)
+{
+    RtPsDeals deals = {.arena = arena}, again = {.arena = arena};
+    RtPsDealing other = {.num = 3, .names = "m"};
+    (void)state;
+    assert_int_equal(dealt(&deals, 0, 0, 0), 0);
+    assert_int_equal(dealt(&deals, 1, 0, 0), 1);
+    assert_int_equal(dealt(&deals, 0, 0, 0), 0);  /* it is asked again */
+    assert_int_equal(dealt(&deals, 0, 0, 2), -1); /* there was no second one */
+    assert_int_equal(dealt(&deals, 0, 1, 0), 0);  /* the next pass */
+    assert_int_equal(dealt(&deals, 0, 0, 1), 2);
+    assert_int_equal(dealt(&deals, 1, 0, 1), 3); /* none is left */
+    assert_int_equal(rt_ps_deal(&deals, &other), RT_DEAL_differs);
+    RtArchive out = rt_archive_writer(arena, 0);
+    rt_ps_deals_archive(&deals, &out);
+    RtArchive in = rt_archive_reader(arena, out.data, out.len);
+    rt_ps_deals_archive(&again, &in);
+    assert_null(in.wrong);
+    assert_int_equal(dealt(&again, 0, 0, 1), 2);
+    assert_int_equal(dealt(&again, 1, 0, 0), 1);
+    assert_int_equal(dealt(&again, 1, 1, 0), 1);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(elements_stay_with_the_worker, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(closures_go_where_elements_are, set_up,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(files_are_dealt_once, set_up,
                                         release_arena),
         cmocka_unit_test_setup_teardown(a_pass_begins_with_the_first_element,
                                         set_up, release_arena),

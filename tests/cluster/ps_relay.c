@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/ps/sockets.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/sockets.h"
+#include "runtime/ps/wire/wire.h"
 
 enum { MOST_PEERS = 256, MOST_CHANNELS = 8, COPIES = 3, POLL_MS = 20 };
 
@@ -46,7 +46,7 @@ static const char *wanted;
 static const char *const names[] = {
     "NONE",
 #define FRAME(name, sender, doc) #name,
-#include "runtime/ps/frames.def"
+#include "runtime/ps/wire/frames.def"
 #undef FRAME
 };
 

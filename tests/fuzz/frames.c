@@ -6,7 +6,7 @@
  */
 #include "tests/fuzz/frames.h"
 
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 /* One of each. */

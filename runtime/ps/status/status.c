@@ -7,9 +7,9 @@
 #include "runtime/ps/status/status.h"
 
 #include "runtime/hal/wait.h"
-#include "runtime/ps/sockets.h"
+#include "runtime/ps/wire/sockets.h"
 #include "runtime/ps/staleness/staleness.h"
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/wire.h"
 
 static const double patience = 3; /* seconds without an answer */
 

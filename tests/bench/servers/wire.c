@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/hal/wait.h"
-#include "runtime/ps/sockets.h"
+#include "runtime/ps/wire/sockets.h"
 
 enum { MOST_SERVERS = 16, BURSTS = 10, POLL_MS = 50 };
 

@@ -6,9 +6,10 @@
  * numbers have ranges, counts are bounded by the bytes that are there, and the
  * first thing wrong makes all of it wrong.
  */
-#ifndef TFD_RUNTIME_PS_WIRE_H
-#define TFD_RUNTIME_PS_WIRE_H
+#ifndef TFD_RUNTIME_PS_WIRE_WIRE_H
+#define TFD_RUNTIME_PS_WIRE_WIRE_H
 
+#include "ir/ir.h"
 #include "runtime/checkpoint/archive.h"
 #include "runtime/cluster/resolve/roles.h"
 #include "runtime/ps/staleness/staleness.h"
@@ -16,7 +17,7 @@
 typedef enum RtPsType {
     RT_PS_NONE,
 #define FRAME(name, sender, doc) RT_PS_##name,
-#include "runtime/ps/frames.def"
+#include "runtime/ps/wire/frames.def"
 #undef FRAME
     RT_PS_NUM_TYPES
 } RtPsType;
@@ -27,7 +28,7 @@ typedef enum RtPsType {
 #define RT_PS_NO_PULL ((int64_t)-1)
 
 enum {
-    RT_PS_MOST_TASKS = 4096,    /* servers, and workers */
+    RT_PS_MOST_TASKS = IR_MOST_SERVERS, /* servers, and workers */
     RT_PS_WINDOW = 1 << 18,     /* closures between the oldest and the newest */
     RT_PS_MOST_FEEDS = 1 << 20, /* elements that one closure takes */
     RT_PS_MOST_UPDATES = 1 << 20 /* of one closure on one server */
@@ -60,6 +61,7 @@ typedef struct RtPsWelcome {
     uint64_t job;
     int64_t num_servers;
     const char **addresses; /* of each */
+    int64_t num_workers;    /* that are there from the beginning on */
     const char *params;     /* exec/params.h writes and reads them */
     int64_t params_len;
     int64_t staleness; /* of a push, at most; negative: no bound */
@@ -86,6 +88,20 @@ typedef struct RtPsSaving {
 } RtPsSaving;
 
 void rt_ps_saving(RtArchive *ar, RtPsSaving *s);
+
+/* DEAL and DEALT: file number `taken`, from 0, that a worker has of the num
+ * files of an iterator's pass. */
+typedef struct RtPsDealing {
+    uint32_t index; /* of the worker */
+    uint64_t incarnation;
+    int64_t iter;
+    uint64_t pass;
+    int64_t taken, num;
+    const char *names; /* a hash of those of all files */
+    int64_t file;      /* the answer; num: none is left */
+} RtPsDealing;
+
+void rt_ps_dealing(RtArchive *ar, RtPsDealing *d);
 
 /* Between coordinator and worker both RUN and DONE are numbered from 1; who
  * gets them says the last number up to which it has all, and what was lost with
@@ -119,9 +135,11 @@ typedef struct RtPsDone {
     uint64_t incarnation;
     int64_t number, received;
     int64_t id, attempt;
-    bool is_cancelled; /* it was not begun */
-    const char *error; /* why it failed; "": it has not */
-    const char *lines; /* that are shown below it */
+    bool is_cancelled;   /* it was not begun */
+    bool lacks_elements; /* this worker has no more for it, which has changed
+                            nothing */
+    const char *error;   /* why it failed; "": it has not */
+    const char *lines;   /* that are shown below it */
 } RtPsDone;
 
 void rt_ps_done(RtArchive *ar, RtPsDone *d);

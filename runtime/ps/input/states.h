@@ -5,8 +5,8 @@
  * The coordinator keeps the one that each had at the last checkpoint, as bytes,
  * for whichever process has the worker's number next.
  */
-#ifndef TFD_RUNTIME_PS_STATES_H
-#define TFD_RUNTIME_PS_STATES_H
+#ifndef TFD_RUNTIME_PS_INPUT_STATES_H
+#define TFD_RUNTIME_PS_INPUT_STATES_H
 
 #include "ir/base/str.h"
 #include "ir/base/vec.h"

@@ -1,7 +1,7 @@
 /*
  * wire.c - messages of a parameter-server job as bytes
  */
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/wire.h"
 
 #include <string.h>
 
@@ -51,6 +51,7 @@ void
 rt_ps_welcome(RtArchive *ar, RtPsWelcome *w)
 {
     rt_archive_u64(ar, &w->job);
+    rt_archive_i64(ar, &w->num_workers, 0, RT_PS_MOST_TASKS);
     rt_archive_i64(ar, &w->staleness, -1, INT64_MAX);
     rt_archive_bool(ar, &w->atomic);
     rt_archive_bool(ar, &w->by_bytes);
@@ -76,6 +77,19 @@ rt_ps_saving(RtArchive *ar, RtPsSaving *s)
     rt_archive_u32(ar, &s->index);
     rt_archive_u64(ar, &s->incarnation);
     rt_archive_i64(ar, &s->number, 0, INT64_MAX);
+}
+
+void
+rt_ps_dealing(RtArchive *ar, RtPsDealing *d)
+{
+    rt_archive_u32(ar, &d->index);
+    rt_archive_u64(ar, &d->incarnation);
+    rt_archive_i64(ar, &d->iter, 0, INT32_MAX);
+    rt_archive_u64(ar, &d->pass);
+    rt_archive_i64(ar, &d->taken, 0, INT32_MAX);
+    rt_archive_i64(ar, &d->num, 0, INT32_MAX);
+    rt_archive_text(ar, &d->names);
+    rt_archive_i64(ar, &d->file, 0, INT32_MAX);
 }
 
 void
@@ -121,6 +135,7 @@ rt_ps_done(RtArchive *ar, RtPsDone *d)
     rt_archive_i64(ar, &d->id, 1, INT64_MAX);
     rt_archive_i64(ar, &d->attempt, 0, INT64_MAX);
     rt_archive_bool(ar, &d->is_cancelled);
+    rt_archive_bool(ar, &d->lacks_elements);
     rt_archive_text(ar, &d->error);
     rt_archive_text(ar, &d->lines);
 }

@@ -6,8 +6,8 @@
  * connection that breaks comes back by itself; what was under way then is lost,
  * so whoever needs an answer asks again.
  */
-#ifndef TFD_RUNTIME_PS_SOCKETS_H
-#define TFD_RUNTIME_PS_SOCKETS_H
+#ifndef TFD_RUNTIME_PS_WIRE_SOCKETS_H
+#define TFD_RUNTIME_PS_WIRE_SOCKETS_H
 
 #include "runtime/checkpoint/archive.h"
 #include "runtime/cluster/zmq/socket.h"

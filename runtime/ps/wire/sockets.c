@@ -1,7 +1,7 @@
 /*
  * sockets.c - sockets between the processes of a parameter-server job
  */
-#include "runtime/ps/sockets.h"
+#include "runtime/ps/wire/sockets.h"
 
 #include <string.h>
 #include <unistd.h>

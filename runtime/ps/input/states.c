@@ -1,10 +1,10 @@
 /*
  * states.c - what the workers of a job are asked for when it is saved
  */
-#include "runtime/ps/states.h"
+#include "runtime/ps/input/states.h"
 
 #include <string.h>
-#include "runtime/ps/wire.h"
+#include "runtime/ps/wire/wire.h"
 
 RtPsSavedState *
 rt_ps_state_of(RtPsStates *s, uint32_t worker)

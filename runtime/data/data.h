@@ -14,11 +14,11 @@
  * replicas are those of the module everywhere), and its iterators open the
  * pipelines of each worker that has one of them: one process alone has those of
  * all workers, and several processes may each have the same worker's, from
- * which each takes its replicas' parts.  A step has data as long as any replica
- * has some, which only all processes together can tell: they exchange
- * rt_iter_local_rows and give each other's to rt_iter_set_rows.  States are
- * archived worker by worker, so a checkpoint is the same for any number of
- * processes.
+ * which each takes its replicas' parts (or rt_iter_share).  A step has data as
+ * long as any replica has some, which only all processes together can tell:
+ * they exchange rt_iter_local_rows and give each other's to rt_iter_set_rows.
+ * States are archived worker by worker, so a checkpoint is the same for any
+ * number of processes.
  */
 #ifndef TFD_RUNTIME_DATA_DATA_H
 #define TFD_RUNTIME_DATA_DATA_H
@@ -99,6 +99,15 @@ typedef struct RtIter RtIter;
  * error that names file, stage and source line.  m and iter must outlive it. */
 Status rt_iter_new(const IrModule *m, const IrIter *iter,
                    const RtDataOptions *options, RtIter **out) MUST_USE;
+
+/* Processes of one machine read a worker's data once: the one that has the
+ * worker's first replica makes the steps, and the others take them from memory
+ * that all map.  The bytes of that memory of which this process is the maker,
+ * or one that takes; 0: there is none.  Then, before the first open and before
+ * a state is read, the makers' memory, of zeros and on a cache line; the
+ * maker's call comes first. */
+size_t rt_iter_shared_bytes(const RtIter *it, bool takes);
+void rt_iter_share(RtIter *it, bool takes, char *memory);
 
 /* A file that a source reads, as it was when the iterator was made. */
 typedef struct RtDataFile {

@@ -35,6 +35,7 @@
 #include "ir/base/thread.h"
 #include "ir/ir.h"
 #include "runtime/data/rebatch.h"
+#include "runtime/data/step_ring.h"
 #include "runtime/hal/wait.h"
 
 typedef struct Slot {
@@ -52,6 +53,9 @@ typedef struct Worker {
     uint32_t pass; /* that they are in */
     uint64_t
         made; /* slots that have its step, those that a state had included */
+    RtStepRing *ring; /* with other processes; NULL: they have none of it */
+    bool takes;       /* another process makes its steps */
+    uint64_t index;   /* of the next one, in the pass or since the state */
 } Worker;
 
 struct RtIter {
@@ -176,8 +180,9 @@ skip_step(RtIter *it, Slot *s, bool *any)
         const Worker *w = &it->workers[i];
         if (w->pass == s->pass)
             continue;
-        TRY(rt_rebatch_next(w->rebatch, &s->steps[i]));
-        *any |= num_given(it, &s->steps[i]) > 0;
+        if (!w->takes)
+            TRY(rt_rebatch_next(w->rebatch, &s->steps[i]));
+        *any |= w->takes || num_given(it, &s->steps[i]) > 0;
     }
     return OK;
 }
@@ -217,13 +222,51 @@ begin_pass(RtIter *it, Slot *s, uint64_t number)
 {
     it->making = s->pass;
     for (int i = 0; i < it->num_workers; i++)
-        if (it->workers[i].pass != s->pass)
+        if (it->workers[i].pass != s->pass && !it->workers[i].takes)
             TRY(rt_rebatch_rewind(it->workers[i].rebatch,
                                   atomic_load(&it->number)));
     TRY(skip_taken(it, s));
-    for (int i = 0; i < it->num_workers; i++)
-        if (it->workers[i].pass != s->pass)
-            it->workers[i] = (Worker){it->workers[i].rebatch, s->pass, number};
+    for (int i = 0; i < it->num_workers; i++) {
+        Worker *w = &it->workers[i];
+        if (w->pass == s->pass)
+            continue;
+        w->pass = s->pass;
+        w->made = number;
+        w->index = 0;
+    }
+    return OK;
+}
+
+/* Another process makes it; nobody has data in a step of a pass that was left.
+ */
+static Status
+take_from_maker(RtIter *it, const Worker *w, uint32_t pass, RtStep *step)
+{
+    for (;;) {
+        RtStepTaking t = rt_step_ring_take(w->ring, pass, w->index, step);
+        bool is_left = rt_wait_word_load(&it->pass) != pass;
+        if (t == STEP_TAKEN)
+            return OK;
+        if (t == STEP_NEVER || is_left)
+            break;
+        if (it->threads ? atomic_load(&it->quit) : is_stopped(it))
+            return rt_data_stopped();
+        rt_step_ring_wait_for_step(w->ring);
+    }
+    memset(step->given, 0, (size_t)it->replicas_each * sizeof *step->given);
+    return OK;
+}
+
+static Status
+next_of_worker(RtIter *it, Worker *w, uint32_t pass, RtStep *step)
+{
+    if (w->takes)
+        TRY(take_from_maker(it, w, pass, step));
+    else
+        TRY(rt_rebatch_next(w->rebatch, step));
+    if (w->ring && !w->takes)
+        rt_step_ring_put(w->ring, pass, w->index, step);
+    w->index++;
     return OK;
 }
 
@@ -236,7 +279,7 @@ make_step(RtIter *it, Slot *s, uint64_t number)
         Worker *w = &it->workers[i];
         if (w->made > number)
             continue;
-        TRY(rt_rebatch_next(w->rebatch, &s->steps[i]));
+        TRY(next_of_worker(it, w, s->pass, &s->steps[i]));
         w->made = number + 1;
     }
     return OK;
@@ -263,7 +306,20 @@ fill_slot(RtIter *it, uint64_t number)
     pthread_mutex_unlock(&it->work);
 }
 
-/* Waits until a slot is free; false: the thread must end. */
+/* The ring of the steps that are made here for others, if it is full. */
+static RtStepRing *
+full_ring(const RtIter *it)
+{
+    for (int i = 0; i < it->num_workers; i++) {
+        const Worker *w = &it->workers[i];
+        if (w->ring && !w->takes && !rt_step_ring_has_room(w->ring))
+            return w->ring;
+    }
+    return NULL;
+}
+
+/* Waits until a slot is free, and others have room; false: the thread must end.
+ * Not with a lock: a checkpoint waits for that. */
 static bool
 wait_for_room(RtIter *it, uint64_t number)
 {
@@ -271,9 +327,13 @@ wait_for_room(RtIter *it, uint64_t number)
         uint32_t released = rt_wait_word_load(&it->released);
         if (atomic_load(&it->quit))
             return false;
-        if ((uint32_t)number - released < it->num_slots)
+        RtStepRing *full = full_ring(it);
+        if ((uint32_t)number - released >= it->num_slots)
+            rt_wait_word_wait(&it->released, released, false);
+        else if (full)
+            rt_step_ring_wait_for_room(full);
+        else
             return true;
-        rt_wait_word_wait(&it->released, released, false);
     }
 }
 
@@ -341,6 +401,11 @@ next_slot(RtIter *it)
 {
     if (it->threads)
         return wait_for_slot(it);
+    for (RtStepRing *full; (full = full_ring(it));) {
+        if (is_stopped(it))
+            return NULL;
+        rt_step_ring_wait_for_room(full);
+    }
     if (rt_wait_word_load(&it->made) == (uint32_t)it->next)
         fill_slot(it, it->next);
     return slot(it, it->next);
@@ -704,6 +769,54 @@ rt_iter_archive_worker(RtIter *it, int worker, RtArchive *ar)
         worker_archive(it, worker - it->first_worker, ar);
     pthread_mutex_unlock(&it->work);
     return OK;
+}
+
+/* ---- sharing steps --------------------------------------------------------
+ */
+
+/* Of processes with neighbouring replicas the one that has the first of a
+ * worker's makes its steps, for those that have others: of the last worker
+ * here, or by another process of the first one here.  false: there is none. */
+static bool
+sharing_of(const RtIter *it, bool takes, RtStepSharing *out)
+{
+    int worker =
+        takes ? it->first_worker : it->first_worker + it->num_workers - 1;
+    int begin = worker * it->replicas_each, end = begin + it->replicas_each;
+    int own = it->first_local, own_end = own + it->num_local;
+    int maker = begin / it->num_local, rank = own / it->num_local;
+    int last = (end - 1) / it->num_local;
+    int first = takes ? own : own_end;
+    int to = takes && own_end < end ? own_end : end;
+    *out = (RtStepSharing){.rebatch =
+                               it->workers[worker - it->first_worker].rebatch,
+                           .num_slots = it->num_slots,
+                           .first = first - begin,
+                           .num = to - first,
+                           .num_takers = last - maker,
+                           .taker = takes ? rank - maker - 1 : -1};
+    return takes ? begin < own : begin >= own && end > own_end;
+}
+
+size_t
+rt_iter_shared_bytes(const RtIter *it, bool takes)
+{
+    RtStepSharing sharing;
+    if (!sharing_of(it, takes, &sharing))
+        return 0;
+    size_t n = rt_step_ring_bytes(&sharing);
+    return (n + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+void
+rt_iter_share(RtIter *it, bool takes, char *memory)
+{
+    RtStepSharing sharing;
+    if (!sharing_of(it, takes, &sharing))
+        return;
+    Worker *w = &it->workers[takes ? 0 : it->num_workers - 1];
+    w->takes = takes;
+    w->ring = rt_step_ring_new(it->arena, &sharing, memory);
 }
 
 /* ---- making and unmaking ------------------------------------------------ */

@@ -250,6 +250,32 @@ rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter, int worker,
     return shard(d, m, iter);
 }
 
+int
+rt_rebatch_num_parts(const RtRebatch *d)
+{
+    return d->num_own;
+}
+
+int
+rt_rebatch_num_components(const RtRebatch *d)
+{
+    return d->num_components;
+}
+
+int64_t
+rt_rebatch_most_bytes(const RtRebatch *d, int component)
+{
+    return d->part_bytes[component];
+}
+
+/* The rows of whole elements that name no batch are arbitrary. */
+int64_t
+rt_rebatch_part_bytes(const RtRebatch *d, int component, int64_t rows)
+{
+    return d->kind == REBATCH_NONE ? d->part_bytes[component]
+                                   : rows * d->row_bytes[component];
+}
+
 RtStep
 rt_step_new(const RtRebatch *d)
 {

@@ -23,6 +23,13 @@ Status rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter,
 /* As rt_pipeline_files, of all of its pipelines. */
 void rt_rebatch_files(const RtRebatch *d, RtTakeFile *take, void *data);
 
+/* Of its steps: parts, and components of a part; the bytes of a component of
+ * the largest part, and of one with so many rows. */
+int rt_rebatch_num_parts(const RtRebatch *d);
+int rt_rebatch_num_components(const RtRebatch *d);
+int64_t rt_rebatch_most_bytes(const RtRebatch *d, int component);
+int64_t rt_rebatch_part_bytes(const RtRebatch *d, int component, int64_t rows);
+
 /* Memory for one step. */
 RtStep rt_step_new(const RtRebatch *d);
 

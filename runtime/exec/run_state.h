@@ -71,6 +71,7 @@ struct RtRun {
     Scalar *params;       /* as the module's params */
     FormatName *texts;    /* the same of strings; others have no value */
     RtIterBinding *iterators; /* as the module's iters */
+    struct RtSharedSteps *shared_steps; /* with other processes; or NULL */
     /* Opens the sources of one that is not open yet. */
     Status (*open_iterator)(RtRun *run, RtIterBinding *it);
     VEC(RtElementCall *) elements; /* dataset functions in use */

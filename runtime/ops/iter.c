@@ -16,6 +16,7 @@
 #include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/same_files.h"
+#include "runtime/ops/shared_steps.h"
 #include "runtime/ps/ps.h"
 
 /* ---- functions of elements ---------------------------------------------- */
@@ -161,6 +162,7 @@ rt_open_iterators(RtRun *run)
         if (rt_ps_has_elements(run, &run->iterators[i]))
             TRY(open_iterator(run, &run->iterators[i]));
     TRY(rt_check_same_files(run));
+    TRY(rt_share_steps(run));
     return rt_prepare_agreement(run);
 }
 
@@ -171,6 +173,7 @@ rt_close_iterators(RtRun *run)
         rt_end_copies(run, &run->iterators[i]);
         rt_iter_close(run->iterators[i].iter);
     }
+    rt_unshare_steps(run);
     for (int i = 0; i < run->elements.len; i++)
         rt_executor_deinit(&run->elements.data[i]->executor);
 }

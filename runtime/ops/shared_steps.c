@@ -85,7 +85,8 @@ join(RtRun *run, RtSharedSteps *s)
 Status
 rt_share_steps(RtRun *run)
 {
-    if (run->size == 1 || run->carrier || !any_shares(run))
+    /* Who waits for steps of a process that has failed is told by the job. */
+    if (!run->job || run->size == 1 || run->carrier || !any_shares(run))
         return OK;
     RtSharedSteps *s = NEW(run->arena, RtSharedSteps);
     s->own.fd = -1;

@@ -36,6 +36,7 @@ typedef struct Message {
     Kind kind;
     Loc loc;
     const char *text;
+    bool is_shown; /* with its line */
 } Message;
 
 struct Diag {
@@ -175,7 +176,7 @@ one_line(char *text)
 static void
 keep(Diag *d, Kind kind, Loc loc, const char *text)
 {
-    Message m = {kind, loc, text};
+    Message m = {kind, loc, text, kind != NOTE};
     VEC_PUSH(d->arena, d->messages, m);
 }
 
@@ -218,6 +219,18 @@ diag_note(Diag *d, Loc loc, const char *format, ...)
     va_list args;
     va_start(args, format);
     keep(d, NOTE, loc, one_line(arena_vprintf(d->arena, format, args)));
+    va_end(args);
+}
+
+void
+diag_show(Diag *d, Loc loc, const char *format, ...)
+{
+    if (d->dropping)
+        return;
+    va_list args;
+    va_start(args, format);
+    keep(d, NOTE, loc, one_line(arena_vprintf(d->arena, format, args)));
+    VEC_LAST(d->messages).is_shown = true;
     va_end(args);
 }
 
@@ -406,7 +419,7 @@ add_message(Str *s, const Diag *d, const Message *m)
     if (source && m->loc.line)
         str_addf(s, "%u:%u:", m->loc.line, m->loc.col);
     str_addf(s, "%s%s: %s\n", source ? " " : "", kind_names[m->kind], m->text);
-    if (m->kind != NOTE)
+    if (m->is_shown)
         diag_add_excerpt(s, d, m->loc);
 }
 

@@ -77,6 +77,10 @@ void diag_warning(Diag *d, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void diag_note(Diag *d, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A note that shows its line, as errors do: where the repair is to be made,
+ * if that is another place than the message's. */
+void diag_show(Diag *d, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 int diag_num_errors(const Diag *d);
 

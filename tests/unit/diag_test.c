@@ -56,6 +56,23 @@ an_error_shows_the_line_and_the_place(void **state)
 }
 
 static void
+a_repair_elsewhere_shows_its_line(void **state)
+{
+    (void)state;
+    add_source("a.tfd", "let x = 3\nx = 4\n");
+    diag_error(diag, at(2, 1, 1), "x is a let");
+    diag_show(diag, at(1, 5, 1), "declare it as %s", "mut x");
+    diag_error(diag, at(2, 1, 1), "dropped");
+    diag_show(diag, at(1, 5, 1), "with it");
+    expect("a.tfd:2:1: error: x is a let\n"
+           "    2 | x = 4\n"
+           "      | ^\n"
+           "a.tfd:1:5: note: declare it as mut x\n"
+           "    1 | let x = 3\n"
+           "      |     ^\n");
+}
+
+static void
 places_outside_the_text_are_cut_to_it(void **state)
 {
     (void)state;
@@ -264,6 +281,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         DIAG_TEST(an_error_shows_the_line_and_the_place),
+        DIAG_TEST(a_repair_elsewhere_shows_its_line),
         DIAG_TEST(places_outside_the_text_are_cut_to_it),
         DIAG_TEST(without_a_source_there_is_only_the_message),
         DIAG_TEST(tabs_and_characters_of_several_bytes_stay_aligned),

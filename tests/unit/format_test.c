@@ -230,6 +230,23 @@ bad_formats_are_named(void **state)
     }
 }
 
+/* Only messages have it. */
+static void
+an_index_is_counted(void **state)
+{
+    int32_t index = 11;
+    FormatArg arg = {.dtype = DT_i32, .data = &index};
+    Str s = str_new(arena);
+    DType t = DT_i32;
+    (void)state;
+    format_text(&s, "{} of {" FORMAT_COUNT "}", 2, (FormatArg[]){arg, arg});
+    assert_string_equal(str_text(&s), "11 of 12");
+    assert_null(format_check(arena, "{" FORMAT_COUNT "}", 1, &t));
+    assert_string_equal(
+        format_check_written(arena, "{" FORMAT_COUNT "}", 1, &t),
+        "the format \"n\" does not fit i32: it has no such type of format");
+}
+
 static void
 words_are_filled_in(void **state)
 {
@@ -270,6 +287,7 @@ main(void)
         cmocka_unit_test(long_tensors_wrap_and_are_cut),
         cmocka_unit_test(text_has_places),
         cmocka_unit_test(bad_formats_are_named),
+        cmocka_unit_test(an_index_is_counted),
         cmocka_unit_test(words_are_filled_in),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

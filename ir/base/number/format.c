@@ -12,6 +12,8 @@
 
 enum { MAX_WIDTH = 500, MAX_PRECISION = 100 };
 
+#define COUNT 'n' /* FORMAT_COUNT */
+
 /* ---- reading formats --------------------------------------------------- */
 
 /* The types of formats and the values they accept: i integers and bool, f
@@ -20,9 +22,9 @@ static const struct {
     char type;
     const char *takes;
 } format_types[] = {
-    {'d', "i"},  {'x', "i"},  {'X', "i"},  {'b', "i"},  {'o', "i"},
-    {'e', "if"}, {'E', "if"}, {'f', "if"}, {'F', "if"}, {'g', "if"},
-    {'G', "if"}, {'%', "if"}, {'s', "u"},
+    {'d', "i"},  {'x', "i"},  {'X', "i"},  {'b', "i"},   {'o', "i"},
+    {'e', "if"}, {'E', "if"}, {'f', "if"}, {'F', "if"},  {'g', "if"},
+    {'G', "if"}, {'%', "if"}, {'s', "u"},  {COUNT, "i"},
 };
 
 static bool
@@ -116,7 +118,8 @@ spec_problem(const FormatSpec *s, DType t)
     if (s->type == 's')
         return t == DT_u8 ? NULL : MESSAGE("s is for text");
     if (!is_in(kind, takes))
-        return MESSAGE("that is a format of integers, and f, e or g one of floats");
+        return MESSAGE(
+            "that is a format of integers, and f, e or g one of floats");
     bool as_integer = kind == 'i' && (!s->type || !is_in('f', takes));
     if (as_integer && s->precision >= 0)
         return MESSAGE("integers have no precision");
@@ -347,7 +350,7 @@ format_element(char *to, const FormatSpec *s, Scalar x)
     else if (x.dtype == DT_bool && !s->type)
         format_scalar(to, x);
     else
-        write_integer(to, s, x.i);
+        write_integer(to, s, x.i + (s->type == COUNT && x.i < INT64_MAX));
     if (s->group)
         group_digits(to);
     put_sign(to, s->sign);
@@ -481,20 +484,23 @@ format_text(Str *out, const char *text, int num, const FormatArg *args)
 }
 
 static const char *
-check_piece(Arena *a, const Piece *p, DType t)
+check_piece(Arena *a, const Piece *p, DType t, bool is_written)
 {
     FormatSpec spec;
     const char *why = MESSAGE("it is none");
-    if (read_spec(p->text, p->len, &spec))
+    if (read_spec(p->text, p->len, &spec)) {
+        if (is_written && spec.type == COUNT)
+            spec.type = '?';
         why = spec_problem(&spec, t);
+    }
     return why ? message_printf(a, "the format \"%.*s\" does not fit %s: %s",
                                 (int)p->len, p->text, dtype_info[t].name,
                                 message_part(why))
                : NULL;
 }
 
-const char *
-format_check(Arena *a, const char *text, int num, const DType *dtypes)
+static const char *
+check(Arena *a, const char *text, int num, const DType *dtypes, bool is_written)
 {
     int used = 0;
     const char *why = NULL;
@@ -506,11 +512,23 @@ format_check(Arena *a, const char *text, int num, const DType *dtypes)
             continue;
         if (used == num)
             return MESSAGE("more places than values");
-        why = check_piece(a, &p, dtypes[used++]);
+        why = check_piece(a, &p, dtypes[used++], is_written);
     }
     if (!why && used < num)
         return MESSAGE("more values than places");
     return why;
+}
+
+const char *
+format_check(Arena *a, const char *text, int num, const DType *dtypes)
+{
+    return check(a, text, num, dtypes, false);
+}
+
+const char *
+format_check_written(Arena *a, const char *text, int num, const DType *dtypes)
+{
+    return check(a, text, num, dtypes, true);
 }
 
 /* ---- words that are filled in -------------------------------------------- */

@@ -28,6 +28,10 @@ typedef struct FormatArg {
  * braces.  Formats that format_check rejects print as if there were none. */
 void format_text(Str *out, const char *text, int num, const FormatArg *args);
 
+/* The format of a number that messages about indices have, and programs do
+ * not: how many things are numbered from 0 to an integer, one more than it. */
+#define FORMAT_COUNT ":n"
+
 /* Appends one value; spec is the text after the colon, of len bytes. */
 void format_value(Str *out, const char *spec, size_t len, const FormatArg *arg);
 
@@ -46,5 +50,8 @@ const char *format_fill(Arena *a, const char *format, const FormatName *names,
  * dtypes, else a message, in a. */
 const char *format_check(Arena *a, const char *text, int num,
                          const DType *dtypes);
+/* The same of a program's own text, which has no FORMAT_COUNT. */
+const char *format_check_written(Arena *a, const char *text, int num,
+                                 const DType *dtypes);
 
 #endif

@@ -179,6 +179,10 @@ repair(Lower *cx, const FeBuiltin *b)
         return fe_format(cx, "did you mean %s?", b->instead);
     if (b->where == CROSS && cx->context == FE_REPLICA)
         return "the block of a merge is cross-replica context";
+    if (strcmp(b->name, "distribute") == 0 && cx->context == FE_REPLICA)
+        return "a step is given its share of one batch: write for x in "
+               "distribute(d) { total += reduce(sum, run step(x)) } in main, "
+               "and fn step(x) { ... }";
     if (b->where == MAIN && cx->context == FE_REPLICA)
         return "call it in main, beside the run; a step returns what main "
                "needs";
@@ -236,13 +240,71 @@ read_params(Lower *cx, const char *text)
     return p;
 }
 
+/* The call with what is missing, where an example of it can be given. */
+static const char *
+needs_note(Lower *cx, const char *missing, const char *params, const FeArgs *in)
+{
+    static const struct {
+        const char *name, *value;
+    } examples[] = {{"message", "\"it does not hold\""},
+                    {"axis", "axis = 0"},
+                    {"condition", "true"}};
+    Loc loc = in->loc, end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        const char *text =
+            strcmp(examples[i].name, missing) == 0 && in->call->num_args
+                ? fe_edit(cx, loc, end,
+                          fe_format(cx, ", %s", examples[i].value))
+                : NULL;
+        if (text)
+            return fe_format(cx, "write %s", text);
+    }
+    return fe_format(cx, "write %s(%s)", in->name, params);
+}
+
+/* The value of a function that returns nothing, given to another one.  False
+ * where the argument is no such call. */
+static bool
+refuse_nothing(Lower *cx, const FeArg *arg, const char *name, const char *of)
+{
+    const AstNode *n = arg->node;
+    if (n && n->kind == AST_RUN)
+        n = n->run.call;
+    const AstNode *callee = n && n->kind == AST_CALL ? n->call.callee : NULL;
+    const FeBinding *b = callee && callee->kind == AST_NAME
+                             ? fe_find_binding(cx, callee->name.text).binding
+                             : NULL;
+    if (!b || !b->value || b->value->kind != FE_FUNC)
+        return false;
+    const AstNode *fn = b->value->func.fn;
+    const AstList *stmts =
+        fn->fn.body->kind == AST_BLOCK ? &fn->fn.body->block.stmts : NULL;
+    const AstNode *last =
+        stmts && stmts->len ? stmts->data[stmts->len - 1] : NULL;
+    const AstNode *pattern = !last                      ? NULL
+                             : last->kind == AST_LET    ? last->let.pattern
+                             : last->kind == AST_MUT    ? last->mut.pattern
+                             : last->kind == AST_ASSIGN ? last->assign.target
+                                                        : last;
+    bool is_value = pattern && fe_ast_is_expr(pattern);
+    fe_error_show(cx, arg->loc, last ? last->loc : fn->loc,
+                  is_value ? fe_format(cx, "write return %s behind this line",
+                                       fe_ast_text(cx->arena, pattern))
+                           : "write return and the value behind this line",
+                  "\"%s\" of %s is nothing: %s returns no value", name, of,
+                  b->name);
+    return true;
+}
+
 static bool
 check_needed(Lower *cx, const Params *p, const char *params, const FeArgs *in)
 {
     for (int i = 0; i < p->len; i++) {
+        if (p->needed[i] && !fe_arg(in, i) && in->args[i] &&
+            refuse_nothing(cx, in->args[i], p->names[i], in->name))
+            return false;
         if (p->needed[i] && !fe_arg(in, i)) {
-            fe_error_note(cx, in->loc,
-                          fe_format(cx, "write %s(%s)", in->name, params),
+            fe_error_note(cx, in->loc, needs_note(cx, p->names[i], params, in),
                           "%s needs \"%s\"", in->name, p->names[i]);
             return false;
         }

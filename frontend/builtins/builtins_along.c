@@ -59,9 +59,13 @@ read_along(Lower *cx, const FeArgs *in, int i, Along *a)
     if (!a->x || !a->index)
         return false;
     const IrType *x = &a->x->type, *index = &a->index->type;
+    const AstNode *n = in->args[1]->node;
+    FeOwn at = n ? fe_own(cx, n) : fe_own_at(cx, loc);
+    FeAxis axis = {.size = x->dims[a->axis],
+                   .var = fe_variable_of(a->x),
+                   .number = (int)a->axis};
     if (!dtype_is_int(index->dtype))
-        return fe_index_dtype_error(cx, index->dtype, fe_arg_text(cx, in, 1),
-                                    loc);
+        return fe_index_dtype_error(cx, index->dtype, &at);
     if (!match_shapes(a)) {
         fe_error_note(cx, loc,
                       "take(x, indices, axis) takes the same parts of every "
@@ -74,8 +78,7 @@ read_along(Lower *cx, const FeArgs *in, int i, Along *a)
                       ir_dims_text(cx->module, x->rank, x->dims));
         return false;
     }
-    return fe_check_range(cx, a->index, x->dims[a->axis], fe_variable_of(a->x),
-                          loc);
+    return fe_check_range(cx, a->index, &axis, &at);
 }
 
 /* which * size + rest. */

@@ -130,7 +130,8 @@ fe_builtin_stop_gradient(Lower *cx, const FeArgs *in)
 FeValue *
 fe_builtin_grad(Lower *cx, const FeArgs *in)
 {
-    return fe_grad(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc);
+    return fe_grad(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc,
+                   fe_arg_loc(in, 0));
 }
 
 /* f is lowered here, so that all that it calls is computed so, too. */
@@ -211,9 +212,49 @@ dot(Lower *cx, IrValue *x, IrValue *y, int num_batch, Loc loc)
     return fe_emit(cx, op);
 }
 
+/* The instance that a function being lowered is a member of, or NULL. */
+static const FeInstance *
+instance_around(const Lower *cx)
+{
+    const FeScope *s = cx->scope;
+    while (s && s->kind != SCOPE_INSTANCE)
+        s = s->parent;
+    return s ? s->instance : NULL;
+}
+
+/* A layer of the library with n_in that is given rows of another width. */
+static bool
+refuse_width(Lower *cx, const IrType *x, const IrType *y)
+{
+    const AstNode *n = cx->applied;
+    const FeInstance *layer = instance_around(cx);
+    const AstNode *given =
+        n && layer && y->rank == 2 && diag_is_library(cx->diag, n->loc.file)
+            ? fe_written(cx, n->binary.left)
+            : NULL;
+    const FeBinding *b =
+        given ? fe_scope_find(layer->scope->parent, intern(cx->names, "n_in"))
+              : NULL;
+    Dim have = x->dims[x->rank - 1];
+    if (!b || !b->argument || !ir_dim_is_const(have))
+        return false;
+    const char *other = fe_edit(cx, layer->loc, b->argument->loc,
+                                fe_format(cx, "%lld", (long long)have.c));
+    FeOwn at = fe_own(cx, n->binary.left);
+    fe_error_own(cx, &at, other ? layer->loc : NO_LOC,
+                 other ? fe_format(cx, "write %s here, or give it rows of %lld",
+                                   other, (long long)y->dims[0].c)
+                       : NULL,
+                 "\"%s\" takes rows of %lld, and these have %lld", layer->path,
+                 (long long)y->dims[0].c, (long long)have.c);
+    return true;
+}
+
 static FeValue *
 do_not_multiply(Lower *cx, const IrType *x, const IrType *y, Loc loc)
 {
+    if (refuse_width(cx, x, y))
+        return &fe_poison;
     return fe_error_note(cx, loc,
                          "the last dimension of the first is the last but one "
                          "of the second: [n, k] @ [k, m]",

@@ -229,15 +229,34 @@ draw_counted(Draw *d, const FeArgs *in, const Params *p)
     return true;
 }
 
+/* The call with an index, and where that comes from: a function of x gets i
+ * beside it. */
+static const char *
+index_note(Lower *cx, const FeArgs *in)
+{
+    Loc loc = in->loc, end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
+    const FeScope *s = cx->scope;
+    while (s && s->kind != SCOPE_FUNC)
+        s = s->parent;
+    const char *x = s && s->names.len ? s->names.data[0]->name : "x";
+    const char *call =
+        fe_edit(cx, loc, end, in->call->num_args ? ", index = i" : "index = i");
+    if (cx->context != FE_DATA || !call)
+        return "give it what they are for, index = i: "
+               "d.zip(range(n)).map(fn(x, i) = ...) numbers the elements";
+    return fe_format(cx,
+                     "write %s, and .zip(range(1000000)).map(fn(%s, i) in "
+                     "place of .map(fn(%s): i is the number of the element",
+                     call, x, x);
+}
+
 /* Numbers without an index are counted, which needs a variable. */
 static bool
 check_counted(Lower *cx, const FeArgs *in)
 {
     if (cx->context != FE_DATA && cx->context != FE_UPDATE)
         return true;
-    fe_error_note(cx, in->loc,
-                  "give it what they are for, index = i: "
-                  "d.zip(range(n)).map(fn(x, i) = ...) numbers the elements",
+    fe_error_note(cx, in->loc, index_note(cx, in),
                   "random numbers in %s need an index",
                   fe_context_name(cx->context));
     return false;

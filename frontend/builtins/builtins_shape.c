@@ -145,10 +145,11 @@ open_note(Lower *cx, Dim elements, const Shape *s)
     bool is_grid = s->rank > 1;
     return fe_format(
         cx,
-        "rows that belong together are grouped in the dataset, not here: "
-        ".batch(%lld, drop_remainder = true).batch(%lld) in place of its "
-        ".batch(...)",
-        (long long)s->dims[is_grid].c, is_grid ? (long long)s->dims[0].c : 1);
+        "a replica's share has no certain number of rows: group them in the "
+        "dataset, by .batch(%lld, drop_remainder = true).batch(%lld) in place "
+        "of its .batch(...), and an element has rows of %lld without reshape",
+        (long long)s->dims[is_grid].c, is_grid ? (long long)s->dims[0].c : 1,
+        (long long)s->dims[is_grid].c);
 }
 
 /* Whether x has as many elements as the shape; a replica's share of a batch
@@ -703,6 +704,36 @@ fe_builtin_triu(Lower *cx, const FeArgs *in)
     return triangle(cx, in, OP_ge);
 }
 
+static FeOwn
+own_arg(Lower *cx, const FeArgs *in, int i)
+{
+    const AstNode *node = in->args[i] ? in->args[i]->node : NULL;
+    return node ? fe_own(cx, node) : fe_own_at(cx, fe_arg_loc(in, i));
+}
+
+/* A cast that its author wrote is what is wrong. */
+static FeValue *
+refuse_labels(Lower *cx, const IrType *t, const FeOwn *at)
+{
+    const AstNode *n = at->node;
+    DType cast;
+    bool casts = n && n->kind == AST_CALL && n->call.args.len == 1 &&
+                 n->call.callee->kind == AST_NAME &&
+                 dtype_by_name(n->call.callee->name.text, &cast);
+    const char *text = casts ? fe_ast_text(cx->arena, n->call.args.data[0])
+                       : n   ? fe_ast_text(cx->arena, n)
+                             : "...";
+    return fe_error_own(cx, at, NO_LOC,
+                        casts ? fe_format(cx,
+                                          "leave the cast out: %s, or "
+                                          "i32(%s) if that is a float",
+                                          text, text)
+                              : fe_format(cx, "cast them: i32(%s)", text),
+                        "labels, which are the numbers of classes, are "
+                        "integers, not %s",
+                        fe_type_text(cx, t));
+}
+
 FeValue *
 fe_builtin_one_hot(Lower *cx, const FeArgs *in)
 {
@@ -713,16 +744,16 @@ fe_builtin_one_hot(Lower *cx, const FeArgs *in)
         !fe_require_dim(cx, fe_arg(in, 1), "size", fe_arg_loc(in, 1), s.dims) ||
         !fe_arg_dtype(cx, in, 2, &t))
         return &fe_poison;
+    FeOwn at = own_arg(cx, in, 0);
+    bool is_own = !diag_is_library(cx->diag, in->loc.file);
     if (!dtype_is_int(x->type.dtype))
-        return fe_error_note(cx, in->loc, "i32(...) casts them",
-                             "labels, which one_hot counts by, are integers, "
-                             "not %s",
-                             fe_type_text(cx, &x->type));
+        return refuse_labels(cx, &x->type, &at);
     if (dtype_info[x->type.dtype].bytes < 4) /* may not count up to size */
         x = fe_tensor(fe_cast(cx, fe_arg(in, 0), DT_i32, in->loc));
     if (!x)
         return &fe_poison;
-    if (!fe_check_labels(cx, x, s.dims[0], fe_arg_loc(in, 0)))
+    if (!fe_check_labels(cx, x, s.dims[0], &at, is_own ? in->loc : NO_LOC,
+                         fe_arg_loc(in, 1)))
         return &fe_poison;
     FeValue *index = expand(cx, x, x->type.rank, in->loc);
     FeValue *places = iota(cx, x->type.dtype, &s, 0, in->loc);
@@ -741,9 +772,13 @@ type_of(Lower *cx, const FeArgs *in, IrType *out)
     }
     if (fe_type_of(cx, fe_arg(in, 0), out))
         return true;
-    fe_error(cx, fe_arg_loc(in, 0), "%s has no %s",
-             fe_describe(cx, fe_arg(in, 0)),
-             strcmp(in->name, "len") == 0 ? "length" : in->name);
+    fe_error_note(cx, fe_arg_loc(in, 0),
+                  fe_arg(in, 0)->kind == FE_DATASET
+                      ? "its elements are counted by a loop: mut n = 0 before "
+                        "it, and n += 1 in it"
+                      : NULL,
+                  "%s has no %s", fe_describe(cx, fe_arg(in, 0)),
+                  strcmp(in->name, "len") == 0 ? "length" : in->name);
     return false;
 }
 
@@ -799,15 +834,14 @@ FeValue *
 fe_builtin_take(Lower *cx, const FeArgs *in)
 {
     IrValue *x = operand(cx, in, 0), *index = operand(cx, in, 1);
+    FeOwn at = own_arg(cx, in, 1);
     int64_t axis = 0;
     if (!x || !index)
         return &fe_poison;
     if (x->type.rank == 0)
         return fe_error(cx, fe_arg_loc(in, 0), "a scalar has nothing to take");
     if (!dtype_is_int(index->type.dtype))
-        return fe_index_dtype_error(cx, index->type.dtype,
-                                    fe_arg_text(cx, in, 1), fe_arg_loc(in, 1)),
-               &fe_poison;
+        return fe_index_dtype_error(cx, index->type.dtype, &at), &fe_poison;
     if (fe_arg(in, 2) && !fe_require_axis(cx, fe_arg(in, 2), x->type.rank,
                                           fe_arg_loc(in, 2), &axis))
         return &fe_poison;

@@ -86,7 +86,14 @@ add_number(Builder *b, FeValue *v, const IrType *t, const char *format, Loc loc)
 {
     Lower *cx = b->cx;
     const char *hole = *format ? fe_format(cx, "{:%s}", format) : "{}";
-    const char *wrong = format_check(cx->arena, hole, 1, &t->dtype);
+    const char *wrong = format_check_written(cx->arena, hole, 1, &t->dtype);
+    size_t len = strlen(format);
+    if (wrong && dtype_is_float(t->dtype) && strchr("dxXbo", format[len - 1]))
+        return fe_error_note(cx, loc,
+                             fe_format(cx, "write :%.*sf in place of :%s",
+                                       (int)len - 1, format, format),
+                             "%s", wrong),
+               false;
     if (wrong)
         return fe_error(cx, loc, "%s", wrong), false;
     if (v->kind == FE_CONST)

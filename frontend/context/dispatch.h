@@ -39,8 +39,8 @@ FeValue *fe_eval_string(Lower *cx, const AstNode *string);
 
 /* ---- grad/ -------------------------------------------------------------- */
 
-/* grad(loss, wrt). */
-FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc);
+/* grad(loss, wrt), the loss as it is written at its place. */
+FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written);
 /* The result of body for fn, called with the parameters in scope, with the
  * gradient that fn states. */
 FeValue *fe_custom_gradient(Lower *cx, const AstNode *fn, FeScope *scope,
@@ -51,6 +51,13 @@ FeValue *fe_custom_gradient(Lower *cx, const AstNode *fn, FeScope *scope,
 
 /* m[v] of a slot. */
 FeValue *fe_slot_index(Lower *cx, FeSlot *slot, FeValue *v, Loc loc);
+/* Where its type is written; NO_LOC where that is not in the program. */
+Loc fe_var_type_loc(Lower *cx, const char *var);
+/* Where the program's author wrote the length of an axis of a variable: the 10
+ * of f32[10, 2], or of Embedding(10, 8), which made it; around is that type or
+ * call.  False: the library chose it. */
+bool fe_var_length(Lower *cx, const char *var, int axis, Loc *length,
+                   Loc *around);
 /* The value now; NULL with a message where it cannot be read. */
 IrValue *fe_var_read(Lower *cx, IrVar *v, Loc loc);
 /* The type and locality such a read has here. */

@@ -28,7 +28,13 @@ static const struct {
     {"reduce_max", "max"}, {"maximum", "max"},
     {"reduce_min", "min"}, {"minimum", "min"},
     {"arange", "iota"}, {"full", "fill"}, {"power", "**"}, {"pow", "**"},
-    {"relu6", "clip"}, {"clamp", "clip"}, {"hardtanh", "clip"},
+    {"Linear", "Dense"}, {"ReLU", "relu"}, {"Tanh", "tanh"},
+    {"Sigmoid", "sigmoid"}, {"GELU", "gelu"}, {"Softmax", "softmax"},
+    {"CrossEntropyLoss", "softmax_cross_entropy"}, {"MSELoss", "mse"},
+    {"BatchNorm1d", "BatchNorm"}, {"BatchNorm2d", "BatchNorm"},
+    {"LayerNormalization", "LayerNorm"}, {"BatchNormalization", "BatchNorm"},
+    {"AdamOptimizer", "Adam"}, {"GradientDescent", "Sgd"},
+    {"GradientDescentOptimizer", "Sgd"},
     {"cat", "concat"}, {"concatenate", "concat"}, {"dot", "matmul"},
     {"gradient", "grad"}, {"gradients", "grad"},
 
@@ -44,8 +50,9 @@ static const struct {
 bool
 fe_hint_is_module(const char *name)
 {
-    static const char *const modules[] = {"np",  "numpy", "torch", "tf",  "jax",
-                                          "jnp", "keras", "F",     "math"};
+    static const char *const modules[] = {"np",   "numpy", "torch", "tf",
+                                          "jax",  "jnp",   "keras", "F",
+                                          "math", "self"};
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strcmp(modules[i], name) == 0)
             return true;
@@ -55,6 +62,8 @@ fe_hint_is_module(const char *name)
 static const struct {
     const char *theirs, *ours;
 } arguments[] = {
+    {"act", "activation"},
+    {"activation_fn", "activation"},
     {"dim", "axis"},
     {"dims", "axis"},
     {"axes", "axis"},
@@ -88,22 +97,56 @@ fe_hint_argument(const char *name)
 static const struct {
     const char *theirs, *instead;
 } methods[] = {
-    {"backward", "the gradients are a value: grad(loss, trainable())"},
+    {"backward",
+     "leave this line out: the gradients are a value, grad($, trainable())"},
     {"grad", "the gradients are a value: grad(loss, trainable())"},
-    {"zero_grad", "gradients are values, and none is left of the last step"},
-    {"step", "an optimizer has apply(variables, gradients)"},
-    {"minimize", "an optimizer has apply(variables, gradients)"},
-    {"apply_gradients", "an optimizer has apply(variables, gradients)"},
-    {"parameters", "trainable(x) lists the variables of x"},
-    {"item", "a scalar is a number as it is"},
-    {"numpy", "a tensor is printed and saved as it is"},
-    {"detach", "stop_gradient(x) is x without its gradient"},
-    {"cuda", "tfdc --devices cuda:0 says where a program runs"},
-    {"cpu", "tfdc --devices cpu:0 says where a program runs"},
-    {"size", "shape(x) lists the dimensions, len(x) is the first"},
-    {"view", "reshape(x, dimensions) has the elements in another shape"},
-    {"train", "a layer is told when it is called: x(input, training = true)"},
-    {"eval", "a layer is told when it is called: x(input, training = false)"},
+    {"zero_grad",
+     "leave this line out: gradients are values, and none is left of the last "
+     "step"},
+    {"step",
+     "write $.apply(trainable(), grad(@, trainable())#), which takes the "
+     "gradients"},
+    {"minimize", "write $.apply(trainable(), grad(@, trainable())#)"},
+    {"apply_gradients", "write $.apply(trainable(), grad(@, trainable())#)"},
+    {"unsqueeze", "write $[none], whose first axis is new"},
+    {"expand_dims", "write $[none], whose first axis is new"},
+    {"forward", "write $(x): it is called as a function is"},
+    {"parameters", "write trainable($), which lists the variables of it"},
+    {"item", "write $ alone: a scalar is a number as it is"},
+    {"numpy", "write $ alone: a tensor is printed and saved as it is"},
+    {"detach", "write stop_gradient($)"},
+    {"cuda", "leave this out: tfdc --devices cuda:0 says where a program runs"},
+    {"cpu", "leave this out: tfdc --devices cpu:0 says where a program runs"},
+    {"to", "leave this out: tfdc --devices says where a program runs, and "
+           "f32($) casts"},
+    {"size", "write shape($) for the dimensions, len($) for the first"},
+    {"view", "write reshape($, (%))"},
+    {"float", "write f32($)"},
+    {"long", "write i64($)"},
+    {"train",
+     "leave this line out: layers are told when called, $(x, training = true)"},
+    {"eval", "leave this line out: layers are told when called, $(x, training "
+             "= false)"},
+};
+
+/* What is written in place of a call of a name: $ is its first argument. */
+static const struct {
+    const char *theirs, *instead;
+} calls[] = {
+    {"relu6", "write clip($, 0.0, 6.0)"},
+    {"hardtanh", "write clip($, -1.0, 1.0)"},
+    {"clamp", "write clip($, low, high)"},
+    {"input", "a value that is given to the program is a param: param a: i32 = "
+              "3, which tfd-run --set a=4 sets"},
+    {"open",
+     "lines of a file are a dataset, declared at the top level: dataset "
+     "text = lines($, u8[80]).batch(4)"},
+    {"str", "write \"{$}\""},
+    {"enumerate",
+     "write a mut that counts: mut i = 0 before the loop, and i += "
+     "1 in it"},
+    {"isinstance", "leave it out: the types of all values are known when the "
+                   "program is compiled"},
 };
 
 const char *
@@ -112,6 +155,15 @@ fe_hint_method(const char *name)
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (strcmp(methods[i].theirs, name) == 0)
             return methods[i].instead;
+    return NULL;
+}
+
+const char *
+fe_hint_call(const char *name)
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i].theirs, name) == 0)
+            return calls[i].instead;
     return NULL;
 }
 

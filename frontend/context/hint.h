@@ -16,8 +16,14 @@ bool fe_hint_is_module(const char *name);
  * NULL. */
 const char *fe_hint_argument(const char *name);
 
-/* What is written in place of x.name of PyTorch, as a sentence, or NULL. */
+/* What is written in place of x.name of PyTorch, as a sentence, or NULL; $ in
+ * it stands for x, @ for the loss, % for the arguments, # for what tells an
+ * optimizer that this is whole. */
 const char *fe_hint_method(const char *name);
+
+/* What is written in place of a call of name, as a sentence, or NULL; $ in it
+ * stands for the first argument. */
+const char *fe_hint_call(const char *name);
 
 /* The module of the standard library that defines name, or NULL. */
 const char *fe_hint_library(const char *name);

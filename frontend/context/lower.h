@@ -48,8 +48,9 @@ typedef enum FeContext {
 typedef struct FeDivergence FeDivergence;
 struct FeDivergence {
     FeDivergence *outer;
-    const char *what; /* "if", "while", "for" */
-    Loc loc;          /* the condition */
+    const char *what;    /* "if", "while", "for" */
+    Loc loc;             /* the condition */
+    const AstNode *cond; /* the same; NULL where none is written */
 };
 
 /* An assignment that may have to be undone. */
@@ -97,6 +98,9 @@ struct Lower {
     VEC(FeCheckedIndex) checked; /* oldest first */
     Map *instances;              /* their paths: see fe_unique_name */
     VEC(FeFile) files;           /* that are used */
+
+    /* The condition of the if that is being lowered, for messages. */
+    const AstNode *condition;
 
     /* The operator that is applied, of which messages show the operands; NULL
      * where none is written: see fe_side_text. */

@@ -5,6 +5,9 @@
 #include "frontend/context/messages.h"
 
 #include "frontend/context/dispatch.h"
+#include "frontend/context/scope.h"
+
+#include <string.h>
 #include "ir/base/message.h"
 #include "ir/type_text.h"
 
@@ -33,6 +36,159 @@ fe_error_note(Lower *cx, Loc loc, const char *note, const char *format, ...)
     va_list args;
     va_start(args, format);
     FeValue *v = report(cx, loc, note, format, args);
+    va_end(args);
+    return v;
+}
+
+/* The repair is shown at its place, which may be NO_LOC. */
+static FeValue *
+report_own(Lower *cx, const FeOwn *own, Loc place, const char *note,
+           const char *text)
+{
+    Loc loc = ir_own_loc(cx->diag, own->loc, own->calls);
+    cx->num_errors++;
+    diag_error(cx->diag, loc, "%s", text);
+    ir_note_library(cx->diag, own->loc, own->calls, loc);
+    if (note && place.line)
+        diag_show(cx->diag, place, "%s", note);
+    else if (note)
+        diag_note(cx->diag, loc, "%s", note);
+    ir_note_calls(cx->diag, own->calls, loc);
+    return &fe_poison;
+}
+
+FeValue *
+fe_error_show(Lower *cx, Loc loc, Loc place, const char *note,
+              const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    FeOwn own = fe_own_at(cx, loc);
+    FeValue *v = report_own(cx, &own, place, note,
+                            message_vprintf(cx->arena, format, args));
+    va_end(args);
+    return v;
+}
+
+/* Those around the program's own call of the library. */
+static const IrCall *
+own_calls(Lower *cx)
+{
+    const IrCall *call = cx->module->calls;
+    while (call && diag_is_library(cx->diag, call->loc.file))
+        call = call->caller;
+    return call ? call->caller : NULL;
+}
+
+FeOwn
+fe_own(Lower *cx, const AstNode *node)
+{
+    const AstNode *own = fe_written(cx, node);
+    return (FeOwn){own ? own->loc : node->loc,
+                   own && own != node ? own_calls(cx) : cx->module->calls, own};
+}
+
+FeOwn
+fe_own_at(Lower *cx, Loc loc)
+{
+    return (FeOwn){.loc = loc, .calls = cx->module->calls};
+}
+
+const char *
+fe_own_text(Lower *cx, const FeOwn *own)
+{
+    return own->node ? fe_ast_text(cx->arena, own->node) : NULL;
+}
+
+/* The line of a place from its column on; NULL if there is none. */
+static const char *
+source_at(const Diag *d, Loc loc)
+{
+    size_t len;
+    const char *text = diag_source_text(d, loc.file, &len);
+    const char *at = text, *end = text ? text + len : NULL;
+    for (uint32_t line = 1; at && line < loc.line; line++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        at = at ? at + 1 : NULL;
+    }
+    return at && at + loc.col - 1 + loc.len <= end ? at + loc.col - 1 : NULL;
+}
+
+const char *
+fe_edit(Lower *cx, Loc loc, Loc part, const char *text)
+{
+    uint32_t end = loc.col + loc.len, part_end = part.col + part.len;
+    const char *from = loc.line ? source_at(cx->diag, loc) : NULL;
+    bool is_within = loc.file == part.file && loc.line == part.line &&
+                     part.col >= loc.col && part_end <= end;
+    if (!from || !is_within)
+        return NULL;
+    return fe_format(cx, "%.*s%s%.*s", (int)(part.col - loc.col), from, text,
+                     (int)(end - part_end), from + (part_end - loc.col));
+}
+
+const char *
+fe_source(Lower *cx, Loc loc)
+{
+    Loc none = {loc.line, loc.col, 0, loc.file};
+    return fe_edit(cx, loc, none, "");
+}
+
+const char *
+fe_line_from(Lower *cx, Loc loc)
+{
+    Loc at = {loc.line, loc.col, 0, loc.file};
+    const char *text = loc.line ? source_at(cx->diag, at) : NULL;
+    size_t len;
+    const char *all = diag_source_text(cx->diag, loc.file, &len);
+    size_t n = 0;
+    while (text && text + n < all + len && text[n] != '\n')
+        n++;
+    return text ? fe_format(cx, "%.*s", (int)n, text) : NULL;
+}
+
+void
+fe_add_hole(Str *s, const char *format, int len, const char *text)
+{
+    bool is_plain = len == 2 && format[1] != 'f' && format[1] != 'e';
+    if (is_plain || strchr("sdi", format[len - 1]))
+        str_addf(s, "{%s}", text);
+    else
+        str_addf(s, "{%s:%.*s}", text, len - 1, format + 1);
+}
+
+FeOwn
+fe_own_call(Lower *cx)
+{
+    const IrCall *call = cx->module->calls;
+    while (call && diag_is_library(cx->diag, call->loc.file))
+        call = call->caller;
+    return (FeOwn){.loc = call ? call->loc : NO_LOC,
+                   .calls = call ? call->caller : NULL};
+}
+
+const AstNode *
+fe_written_name(Lower *cx, const char *name)
+{
+    FeFoundBinding found = fe_find_binding(cx, intern(cx->names, name));
+    const FeBinding *b = found.binding;
+    if (!b || !b->argument)
+        return NULL;
+    FeScope *saved = cx->scope;
+    cx->scope = b->caller;
+    const AstNode *own = fe_written(cx, b->argument);
+    cx->scope = saved;
+    return own;
+}
+
+FeValue *
+fe_error_own(Lower *cx, const FeOwn *own, Loc place, const char *note,
+             const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    FeValue *v = report_own(cx, own, place, note,
+                            message_vprintf(cx->arena, format, args));
     va_end(args);
     return v;
 }

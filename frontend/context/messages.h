@@ -12,6 +12,44 @@ FeValue *fe_error(Lower *cx, Loc loc, const char *format, ...)
 /* An error whose note (the repair) comes before the chain of calls. */
 FeValue *fe_error_note(Lower *cx, Loc loc, const char *note, const char *format,
                        ...) __attribute__((format(printf, 4, 5)));
+/* An error whose repair is made at another place, of which the line is shown.
+ */
+FeValue *fe_error_show(Lower *cx, Loc loc, Loc place, const char *note,
+                       const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* What a message is about: a place and the calls around it. */
+typedef struct FeOwn {
+    Loc loc;
+    const IrCall *calls;
+    const AstNode *node; /* that is written there; NULL: the library has it */
+} FeOwn;
+/* Where the program's author wrote what node has (fe_written): a message about
+ * an argument of the library is about that.  Else node itself. */
+FeOwn fe_own(Lower *cx, const AstNode *node);
+/* That of a place that is known alone. */
+FeOwn fe_own_at(Lower *cx, Loc loc);
+/* The text of its node; NULL if the library has it. */
+const char *fe_own_text(Lower *cx, const FeOwn *own);
+/* The source at loc with other text in the place of part: "Dense(4, 2)", for a
+ * repair.  NULL where it is of several lines or is not known. */
+const char *fe_edit(Lower *cx, Loc loc, Loc part, const char *text);
+/* The source at loc, as it is written; NULL as above. */
+const char *fe_source(Lower *cx, Loc loc);
+/* What C's format of len bytes is in a string: "{x:.2f}" of %.2f and x. */
+void fe_add_hole(Str *s, const char *format, int len, const char *text);
+/* The rest of its line from loc on; NULL if it is not known. */
+const char *fe_line_from(Lower *cx, Loc loc);
+/* The program's own call of the library that is being lowered. */
+FeOwn fe_own_call(Lower *cx);
+/* The innermost parameter of that name, of the library, as the program's author
+ * wrote it; NULL if nobody did. */
+const AstNode *fe_written_name(Lower *cx, const char *name);
+/* fe_error_show there; place may be NO_LOC. */
+FeValue *fe_error_own(Lower *cx, const FeOwn *own, Loc place, const char *note,
+                      const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
 /* A limit is exceeded: says so, with the option that raises it. */
 FeValue *fe_report_limit(Lower *cx, Loc loc, LimitId id);
 /* The same, and nothing more is evaluated. */

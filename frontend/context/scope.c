@@ -141,12 +141,12 @@ find_used(const FeScope *scope, const char *name, FeFoundBinding *found)
     }
 }
 
-FeFoundBinding
-fe_find_binding(Lower *cx, const char *name)
+static FeFoundBinding
+find_from(Lower *cx, const FeScope *scope, const char *name)
 {
     FeFoundBinding found = {0};
     int64_t walked = 0;
-    for (const FeScope *s = cx->scope; s; s = s->parent, walked++) {
+    for (const FeScope *s = scope; s; s = s->parent, walked++) {
         found.binding = fe_scope_find(s, name);
         if (!found.binding)
             find_used(s, name, &found);
@@ -157,6 +157,26 @@ fe_find_binding(Lower *cx, const char *name)
     }
     fe_count_walk(cx, walked);
     return found;
+}
+
+FeFoundBinding
+fe_find_binding(Lower *cx, const char *name)
+{
+    return find_from(cx, cx->scope, name);
+}
+
+const AstNode *
+fe_written(Lower *cx, const AstNode *node)
+{
+    const FeScope *scope = cx->scope;
+    while (node && diag_is_library(cx->diag, node->loc.file)) {
+        const FeBinding *b = node->kind == AST_NAME
+                                 ? find_from(cx, scope, node->name.text).binding
+                                 : NULL;
+        node = b ? b->argument : NULL;
+        scope = b ? b->caller : NULL;
+    }
+    return node;
 }
 
 /* ---- suggestions -------------------------------------------------------- */
@@ -193,21 +213,151 @@ nearest_visible(Lower *cx, const char *name)
     return nearest_name(name, names.data, names.len);
 }
 
+/* A local that is a number and is known when the program runs: the loss, most
+ * often.  NULL without one. */
+static const FeBinding *
+find_loss(Lower *cx)
+{
+    for (const FeScope *s = cx->scope; s && s->kind != SCOPE_FILE;
+         s = s->parent) {
+        for (int i = s->names.len - 1; i >= 0; i--) {
+            const FeValue *v = s->names.data[i]->value;
+            if (v && v->kind == FE_TENSOR && v->tensor &&
+                v->tensor->type.rank == 0 &&
+                dtype_is_float(v->tensor->type.dtype))
+                return s->names.data[i];
+        }
+    }
+    return NULL;
+}
+
+const char *
+fe_filled(Lower *cx, const char *hint, const char *text, const char *args)
+{
+    Str s = str_new(cx->arena);
+    const FeBinding *loss = find_loss(cx);
+    bool is_whole = loss && fe_locality_of(cx, loss->value) < LOCAL_PER_REPLICA;
+    for (; *hint; hint++) {
+        if (*hint == '$')
+            str_add(&s, text);
+        else if (*hint == '%')
+            str_add(&s, args ? args : "...");
+        else if (*hint == '@')
+            str_add(&s, loss ? loss->name : "loss");
+        else if (*hint == '#')
+            str_add(&s, is_whole ? ", aggregated = true" : "");
+        else
+            str_addc(&s, *hint);
+    }
+    return str_text(&s);
+}
+
+/* The arguments of the call that begins text, "(3, 4)": "3, 4".  NULL if none
+ * does. */
 static const char *
-name_note(Lower *cx, const char *name)
+arguments_in(Lower *cx, const char *text)
+{
+    int depth = 0, n = 0;
+    if (!text || *text != '(')
+        return NULL;
+    for (; text[n]; n++) {
+        depth += text[n] == '(';
+        depth -= text[n] == ')';
+        if (depth == 0)
+            return fe_format(cx, "%.*s", n - 1, text + 1);
+    }
+    return NULL;
+}
+
+const char *
+fe_arguments_behind(Lower *cx, Loc loc)
+{
+    Loc behind = {loc.line, loc.col + loc.len, 0, loc.file};
+    return arguments_in(cx, fe_line_from(cx, behind));
+}
+
+static int
+name_length(const char *text)
+{
+    return (int)strspn(text, "abcdefghijklmnopqrstuvwxyz"
+                             "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+}
+
+const char *
+fe_fill_as_variable(Lower *cx, const char *name, const char *text)
+{
+    int n = name_length(text);
+    const char *filler = fe_format(cx, "%.*s", n, text);
+    const FeBuiltin *b = fe_builtin_find(filler);
+    const char *dims = arguments_in(cx, text + n);
+    if (dims && *dims == '(')
+        dims = arguments_in(cx, dims);
+    int len = dims ? (int)strlen(dims) : 0;
+    if (len && dims[len - 1] == ',')
+        len--; /* of (3,) */
+    if (!b || !fe_builtin_fills(b) || !len ||
+        strspn(dims, "0123456789, ") < (size_t)len)
+        return NULL;
+    return fe_format(cx, "var %s: f32[%.*s] = %s", name, len, dims, filler);
+}
+
+/* Of torch.zeros(3): that name without its module, as a variable where it is
+ * declared.  rest is the line from the "." on. */
+static const char *
+module_note(Lower *cx, const char *module, const char *rest)
+{
+    int n = rest && *rest == '.' ? name_length(rest + 1) : 0;
+    const char *name = n ? fe_format(cx, "%.*s", n, rest + 1) : "";
+    const char *args = n ? arguments_in(cx, rest + 1 + n) : NULL;
+    const FeBuiltin *b = n ? fe_builtin_find(name) : NULL;
+    if (!b && !fe_hint_library(name) && fe_hint_foreign(name)) {
+        name = fe_hint_foreign(name);
+        b = fe_builtin_find(name);
+    }
+    const char *filled = b && args && !cx->block && cx->path
+                             ? fe_fill_as_variable(cx, cx->path, rest + 1)
+                             : NULL;
+    if (filled)
+        return fe_format(cx,
+                         "names have no module before them, and a tensor that "
+                         "is declared is a variable: %s",
+                         filled);
+    if (strcmp(name, "pi") == 0)
+        return "write 3.141592653589793";
+    if (strcmp(module, "self") == 0)
+        return fe_format(cx, "members are named without self: write %s%s%s%s",
+                         name, args ? "(" : "", args ? args : "",
+                         args ? ")" : "");
+    if (b || fe_hint_library(name))
+        return fe_format(cx, "names have no module before them: write %s%s%s%s",
+                         name, args ? "(" : "", args ? args : "",
+                         args ? ")" : "");
+    return fe_format(cx,
+                     "names have no module before them, and are in "
+                     "docs/reference.md by those of %s, too",
+                     module);
+}
+
+/* rest is the line behind the name. */
+static const char *
+name_note(Lower *cx, const char *name, const char *rest)
 {
     const char *ours = fe_hint_foreign(name);
     const char *library = fe_hint_library(name);
+    const char *args = arguments_in(cx, rest);
     if (library)
         return fe_format(cx, "it is in the standard library: use %s", library);
     if (fe_hint_is_module(name))
-        return fe_format(cx,
-                         "names have no module before them, and are in "
-                         "docs/reference.md by those of %s, too",
-                         name);
+        return module_note(cx, name, rest);
+    if (fe_hint_call(name))
+        return fe_filled(cx, fe_hint_call(name), args ? args : "x", args);
     if (!ours)
         ours = nearest_visible(cx, name);
-    return ours ? fe_format(cx, "did you mean \"%s\"?", ours) : NULL;
+    if (ours)
+        return fe_format(cx, "did you mean \"%s\"?", ours);
+    return args ? NULL
+                : fe_format(cx, "declare it in a line before: let %s = 0.0",
+                            name);
 }
 
 /* Nothing builtin is assigned to. */
@@ -223,9 +373,11 @@ target_note(Lower *cx, const char *name)
 static FeValue *
 unknown_name(Lower *cx, const char *name, bool is_target, Loc loc)
 {
+    Loc behind = {loc.line, loc.col + loc.len, 0, loc.file};
     const char *note = !fe_may_suggest(cx) ? NULL
-                       : is_target         ? target_note(cx, name)
-                                           : name_note(cx, name);
+                       : is_target
+                           ? target_note(cx, name)
+                           : name_note(cx, name, fe_line_from(cx, behind));
     return fe_error_note(cx, loc, note, "there is no \"%s\" here", name);
 }
 
@@ -310,6 +462,9 @@ fe_namespace_field(Lower *cx, const FeScope *space, const char *what,
     if (b)
         return fe_binding_value(cx, b);
     const char *near = fe_nearest_member(cx, space, name);
+    const char *ours = fe_hint_foreign(name);
+    if (ours && fe_scope_find(space, intern(cx->names, ours)))
+        near = ours;
     const char *note =
         near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
     return fe_error_note(cx, loc, note, "%s has no \"%s\"", what, name);

@@ -23,6 +23,10 @@ struct FeBinding {
     const AstNode *decl;     /* then: CONST, LET, VAR, ... */
     const AstNode *colocate; /* target of the block around decl, or NULL */
     FeScope *scope;
+    /* Of a parameter: what the call gives it, as it is written there, and the
+     * names around; or NULL. */
+    const AstNode *argument;
+    FeScope *caller;
     int64_t serial; /* bindings made before have lower ones */
     bool is_mut;
     bool being_made; /* decl is being evaluated */
@@ -64,6 +68,18 @@ typedef struct FeFoundBinding {
     bool leaves_merge;  /* or the merge, that it is used in */
 } FeFoundBinding;
 FeFoundBinding fe_find_binding(Lower *cx, const char *name);
+/* The expression of the program's own text that node, of the library, is
+ * a parameter for: fc(e.x) for the x of a layer that is called so.  node itself
+ * where it is of the program; NULL where it is something else. */
+const AstNode *fe_written(Lower *cx, const AstNode *node);
+/* "var x: f32[2, 3] = ones" of ones((2, 3)); NULL of other text. */
+const char *fe_fill_as_variable(Lower *cx, const char *name, const char *text);
+/* A hint (hint.h) with text for its $, arguments (or NULL) for its %, and the
+ * name of a number that may be the loss for its @. */
+const char *fe_filled(Lower *cx, const char *hint, const char *text,
+                      const char *args);
+/* "6, 4" of the call (6, 4) that stands behind loc; NULL without one. */
+const char *fe_arguments_behind(Lower *cx, Loc loc);
 /* The value of a name, also of a builtin; a name that is not there is an error
  * with the nearest one. */
 FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);

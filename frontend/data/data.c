@@ -249,16 +249,34 @@ static const struct {
 
 enum { NUM_METHODS = sizeof methods / sizeof *methods };
 
+/* The name in d.name(...), which ends where the arguments begin; the whole call
+ * where that is not on its first line. */
+static Loc
+name_loc(Lower *cx, const char *name, const FeCall *call)
+{
+    const char *text = fe_source(cx, call->loc), *last = NULL;
+    const char *dotted = fe_format(cx, ".%s(", name);
+    for (const char *at = text; at && (at = strstr(at, dotted)); at++)
+        last = at;
+    if (!last)
+        return call->loc;
+    Loc loc = call->loc;
+    loc.col += (uint32_t)(last - text) + 1;
+    loc.len = (uint16_t)strlen(name);
+    return loc;
+}
+
 static FeValue *
-unknown_method(Lower *cx, const char *name, Loc loc)
+unknown_method(Lower *cx, const char *name, const FeCall *call)
 {
     const char *names[NUM_METHODS];
     for (int i = 0; i < NUM_METHODS; i++)
         names[i] = methods[i].name;
     const char *near = nearest_name(name, names, NUM_METHODS);
-    return fe_error_note(
-        cx, loc, near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL,
-        "a dataset has no \"%s\"", name);
+    return fe_error_note(cx, name_loc(cx, name, call),
+                         near ? fe_format(cx, "did you mean \"%s\"?", near)
+                              : NULL,
+                         "a dataset has no \"%s\"", name);
 }
 
 FeValue *
@@ -272,5 +290,5 @@ fe_dataset_method(Lower *cx, FeValue *ds, const char *name, const FeCall *call)
             return &fe_poison;
         return methods[i].lower(cx, &in);
     }
-    return unknown_method(cx, name, call->loc);
+    return unknown_method(cx, name, call);
 }

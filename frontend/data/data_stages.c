@@ -126,8 +126,18 @@ read_count(Lower *cx, const FeArgs *in, int i, const char *what, int64_t least,
         return false;
     if (*out >= least)
         return true;
-    fe_error(cx, fe_arg_loc(in, i), "%s is at least %lld, not %lld", what,
-             (long long)least, (long long)*out);
+    const AstNode *n = in->args[i]->node;
+    const FeBinding *b = n && n->kind == AST_NAME
+                             ? fe_find_binding(cx, n->name.text).binding
+                             : NULL;
+    bool is_const = b && b->decl && b->decl->kind == AST_CONST;
+    fe_error_show(cx, fe_arg_loc(in, i), is_const ? b->loc : NO_LOC,
+                  is_const
+                      ? fe_format(cx, "write const %s = %lld here, or more",
+                                  b->name, (long long)least)
+                      : NULL,
+                  "%s is at least %lld, not %lld", what, (long long)least,
+                  (long long)*out);
     return false;
 }
 

@@ -61,16 +61,41 @@ check_shard(Lower *cx, const FeDistDataset *dist, Loc loc)
     return false;
 }
 
+/* The pipeline with a batch at its end, and its place; NULL where it is not
+ * written in one line. */
+static const char *
+batched(Lower *cx, const FeDataset *ds, const FeArgs *in, Loc *place)
+{
+    const AstNode *n = in->args[0]->node;
+    const FeBinding *b = n && n->kind == AST_NAME
+                             ? fe_find_binding(cx, n->name.text).binding
+                             : NULL;
+    if (b && b->decl && b->decl->kind == AST_DATASET)
+        n = b->decl->dataset.value;
+    if (!n)
+        return NULL;
+    *place = n->loc;
+    const char *text = fe_source(cx, n->loc);
+    return text && text[strlen(text) - 1] == ')'
+               ? fe_format(cx, "%s.batch(%lld)", text,
+                           (long long)(ds->batch ? ds->batch : 32))
+               : NULL;
+}
+
 /* Only the leading dimension of an element is that of the batch. */
 static bool
-check_rows(Lower *cx, const FeDataset *ds, const IrType *t, Loc loc)
+check_rows(Lower *cx, const FeDataset *ds, const IrType *t, const FeArgs *in)
 {
     bool ok = t->rank > 0 && ir_dim_equal(t->dims[0], ds->rows);
     for (int i = 1; i < t->rank; i++)
         ok = ok && ir_dim_is_const(t->dims[i]);
     if (ok)
         return true;
-    fe_error_note(cx, loc, "end the pipeline in .batch(n)",
+    Loc place;
+    const char *text = batched(cx, ds, in, &place);
+    fe_error_show(cx, in->loc, text ? place : NO_LOC,
+                  text ? fe_format(cx, "end it in .batch(n), as in %s", text)
+                       : "end the pipeline in .batch(n)",
                   "a distributed dataset has batches, and one of its elements "
                   "is %s",
                   fe_type_text(cx, t));
@@ -78,18 +103,25 @@ check_rows(Lower *cx, const FeDataset *ds, const IrType *t, Loc loc)
 }
 
 static bool
-check_batched(Lower *cx, FeDataset *ds, Loc loc)
+check_batched(Lower *cx, FeDataset *ds, const FeArgs *in)
 {
     FeValues leaves = {0};
     if (ds->batch == 0) {
-        fe_error_note(cx, loc, "add .batch(n) to it: n is the global batch",
+        Loc place;
+        const char *text = batched(cx, ds, in, &place);
+        fe_error_show(cx, in->loc, text ? place : NO_LOC,
+                      text ? fe_format(cx,
+                                       "write %s here: its number is that of "
+                                       "the global batch",
+                                       text)
+                           : "add .batch(n) to it: n is the global batch",
                       "distribute takes a dataset of batches, and this one has "
                       "none");
         return false;
     }
     fe_value_leaves(cx->arena, ds->element, &leaves);
     for (int i = 0; i < leaves.len; i++)
-        if (!check_rows(cx, ds, leaves.data[i]->type, loc))
+        if (!check_rows(cx, ds, leaves.data[i]->type, in))
             return false;
     return true;
 }
@@ -115,7 +147,7 @@ fe_builtin_distribute(Lower *cx, const FeArgs *in)
     if (!read_shard(cx, in, &dist->shard) ||
         !check_shard(cx, dist, fe_arg_loc(in, 1)) ||
         !fe_input_options(cx, in, 2, dist) ||
-        !check_batched(cx, ds->dataset, in->loc))
+        !check_batched(cx, ds->dataset, in))
         return &fe_poison;
     return fe_value_dist_dataset(cx, dist);
 }

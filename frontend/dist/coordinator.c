@@ -130,8 +130,7 @@ fe_builtin_fetch(Lower *cx, const FeArgs *in)
     Waited w = {.cx = cx};
     FeValue *values = fe_value_map(cx->arena, fe_arg(in, 0), value_of, &w);
     if (w.values.len)
-        fe_emit(cx,
-                fe_op(cx, OP_join, w.values.len, w.values.data, in->loc));
+        fe_emit(cx, fe_op(cx, OP_join, w.values.len, w.values.data, in->loc));
     return values;
 }
 

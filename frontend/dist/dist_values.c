@@ -64,16 +64,30 @@ times_replicas(const Combine *c)
                      factor);
 }
 
+/* Of an optimizer. */
+static FeValue *
+refuse_same_gradients(Lower *cx)
+{
+    FeOwn call = fe_own_call(cx);
+    Loc loc = call.loc;
+    Loc end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
+    const char *text = fe_edit(cx, loc, end, ", aggregated = true");
+    return fe_error_own(
+        cx, &call, NO_LOC,
+        fe_format(cx,
+                  "gradients of a loss without a batch, or of one that is "
+                  "summed over the replicas, are whole already: write %s",
+                  text ? text : "aggregated = true"),
+        "this sums over the replicas what is the same on each, and would "
+        "count it once for each");
+}
+
 static FeValue *
 refuse_same_sum(const Combine *c)
 {
     if (is_of_library(c))
-        return fe_error_note(
-            c->cx, c->loc,
-            "gradients that are the same on each, as of a loss without a "
-            "batch or one that is summed, are given with aggregated = true",
-            "this sums over the replicas what is the same on each, and would "
-            "count it once for each");
+        return refuse_same_gradients(c->cx);
+    const char *call = fe_source(c->cx, c->in->loc);
     if (fe_arg(c->in, 1)->kind == FE_NEST)
         return fe_error_note(
             c->cx, c->loc,
@@ -83,8 +97,9 @@ refuse_same_sum(const Combine *c)
             c->text, c->in->name);
     return fe_error_note(
         c->cx, c->loc,
-        fe_format(c->cx, "write %s alone, or %s to count it once for each",
-                  c->text, times_replicas(c)),
+        fe_format(c->cx,
+                  "write %s in place of %s, or %s to count it once for each",
+                  c->text, call ? call : c->in->name, times_replicas(c)),
         "%s is the same on every replica, and %s would count it once for each",
         c->text, c->in->name);
 }

@@ -12,11 +12,15 @@
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
 #include "frontend/emit/index.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
 #include "ir/base/message.h"
+#include "ir/base/number/format.h"
 #include "ir/rules/build.h"
+
+#include <string.h>
 
 /* ---- constants ---------------------------------------------------------- */
 
@@ -34,6 +38,23 @@ find_wrong(const IrOp *constant, int64_t size, int64_t *out)
             return true;
     }
     return false;
+}
+
+/* The least and the greatest of a constant; 0 and -1 of none. */
+static void
+find_range(const IrOp *constant, int64_t *least, int64_t *greatest)
+{
+    int64_t bytes;
+    DType t = (DType)ir_int(constant, A_dtype);
+    const void *data = ir_data(constant, A_data, &bytes);
+    int64_t count = bytes / (int64_t)dtype_info[t].bytes;
+    *least = count ? INT64_MAX : 0;
+    *greatest = count ? INT64_MIN : -1;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t x = scalar_load(t, data, i).i;
+        *least = x < *least ? x : *least;
+        *greatest = x > *greatest ? x : *greatest;
+    }
 }
 
 /* Whether index and size are known now. */
@@ -66,28 +87,49 @@ fits_always(const IrValue *index, Dim size)
            size.c > UINT8_MAX;
 }
 
-bool
-fe_index_error(Lower *cx, int64_t i, int64_t size, const char *var, Loc loc)
+/* The declaration of the axis with that length instead, and its place:
+ * "f32[12, 2]", "Embedding(12, 2)".  NULL where the author did not write it. */
+static const char *
+longer(Lower *cx, const FeAxis *axis, const char *length, Loc *place)
 {
-    const char *range = size ? fe_format(cx, "the first is 0, the last %lld",
-                                         (long long)size - 1)
-                             : NULL;
-    if (var)
-        fe_error_note(cx, loc, range, "index %lld of %lld, in \"%s\"",
-                      (long long)i, (long long)size, var);
+    Loc part;
+    return fe_var_length(cx, axis->var, axis->number, &part, place)
+               ? fe_edit(cx, *place, part, length)
+               : NULL;
+}
+
+bool
+fe_index_error(Lower *cx, int64_t i, const FeAxis *axis, const FeOwn *at)
+{
+    Loc place = NO_LOC;
+    long long last = axis->size.c - 1;
+    const char *length = fe_format(cx, "%lld", (long long)i + 1);
+    const char *other = i > last ? longer(cx, axis, length, &place) : NULL;
+    const char *note =
+        last < 0 ? NULL
+        : other
+            ? fe_format(cx, "write %s here, or an index from 0 to %lld there",
+                        other, last)
+            : fe_format(cx, "the first is 0, the last %lld", last);
+    if (!other)
+        place = NO_LOC;
+    if (axis->var)
+        fe_error_own(cx, at, place, note,
+                     "index %lld of %lld, numbered from 0, in \"%s\"",
+                     (long long)i, last + 1, axis->var);
     else
-        fe_error_note(cx, loc, range, "index %lld of %lld", (long long)i,
-                      (long long)size);
+        fe_error_own(cx, at, place, note, "index %lld of %lld, numbered from 0",
+                     (long long)i, last + 1);
     return false;
 }
 
 bool
-fe_index_dtype_error(Lower *cx, DType t, const char *text, Loc loc)
+fe_index_dtype_error(Lower *cx, DType t, const FeOwn *at)
 {
-    bool is_user = loc_is_same(fe_user_loc(cx, loc), loc);
-    fe_error_note(cx, loc,
-                  fe_format(cx, "cast it: i32(%s)", is_user ? text : "..."),
-                  "an index is an integer, not %s", dtype_info[t].name);
+    const char *text = fe_own_text(cx, at);
+    fe_error_own(cx, at, NO_LOC,
+                 fe_format(cx, "cast it: i32(%s)", text ? text : "..."),
+                 "an index is an integer, not %s", dtype_info[t].name);
     return false;
 }
 
@@ -155,22 +197,77 @@ several_indices(Lower *cx, const char *var)
                          "{}, numbered from 0");
 }
 
+/* text where only holes are to be braces. */
+static const char *
+braced(Lower *cx, const char *text)
+{
+    Str s = str_new(cx->arena);
+    for (; *text; text++)
+        str_addf(&s, *text == '{' || *text == '}' ? "%c%c" : "%c", *text,
+                 *text);
+    return str_text(&s);
+}
+
+/* What stands for the hole in a text that is edited. */
+#define COUNT_HERE "\1"
+
+/* text, which has a COUNT_HERE, as a format. */
+static const char *
+with_hole(Lower *cx, const char *text)
+{
+    const char *hole = strstr(text, COUNT_HERE);
+    return fe_format(
+        cx, "%s{" FORMAT_COUNT "}%s",
+        braced(cx, fe_format(cx, "%.*s", (int)(hole - text), text)),
+        braced(cx, hole + strlen(COUNT_HERE)));
+}
+
+/* How the axis is made longer, or the index kept within it; the hole is for
+ * the greatest index.  "" where neither is written in the program. */
+static const char *
+range_repair(Lower *cx, const FeAxis *axis, const FeOwn *at)
+{
+    Loc place;
+    const char *other = longer(cx, axis, COUNT_HERE, &place);
+    if (other)
+        return fe_format(cx, ": write %s in line %u, or correct the index",
+                         with_hole(cx, other), place.line);
+    const char *text = fe_own_text(cx, at);
+    const char *within =
+        axis->list.line && text && ir_dim_is_const(axis->size)
+            ? fe_edit(cx, axis->list, at->loc,
+                      fe_format(cx,
+                                at->node->kind == AST_NAME ? "%s %% %lld"
+                                                           : "(%s) %% %lld",
+                                text, (long long)axis->size.c))
+            : NULL;
+    return within ? fe_format(cx,
+                              ": write a list of {" FORMAT_COUNT
+                              "}, or %s to begin again at its end",
+                              braced(cx, within))
+                  : "";
+}
+
+/* An assertion about the place, of the calls around it. */
 static void
 assert_with(Lower *cx, int n, IrValue *const *operands, const char *format,
-            Loc loc)
+            const FeOwn *at)
 {
-    IrOp *op = fe_op(cx, OP_assert, n, operands, loc);
+    IrOp *op = fe_op(cx, OP_assert, n, operands, at->loc);
+    op->calls = at->calls;
     ir_set_text(op, A_format, format);
     fe_emit(cx, op);
 }
 
-/* The format is of the index, or of the least and the greatest of several, and
- * of their end. */
+/* The format is of the index, or of the least and the greatest of several, of
+ * their end, and if it has another hole of the greatest again. */
 static void
 check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *format,
-                  Loc loc)
+                  const FeOwn *at)
 {
     IrBlock *b = cx->block;
+    Loc loc = at->loc;
+    int again = strstr(format, "{" FORMAT_COUNT "}") != NULL;
     int64_t axes[IR_MAX_RANK];
     int rank = index->type.rank;
     for (int i = 0; i < rank; i++)
@@ -187,9 +284,11 @@ check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *format,
     IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
     IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
     if (rank)
-        assert_with(cx, 4, (IrValue *[]){ok, low, high, end}, format, loc);
+        assert_with(cx, 4 + again, (IrValue *[]){ok, low, high, end, high},
+                    format, at);
     else
-        assert_with(cx, 3, (IrValue *[]){ok, low, end}, format, loc);
+        assert_with(cx, 3 + again, (IrValue *[]){ok, low, end, low}, format,
+                    at);
 }
 
 const char *
@@ -211,49 +310,121 @@ is_unchecked(Lower *cx, IrValue *index, Dim size)
 }
 
 bool
-fe_check_range(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
+fe_check_range(Lower *cx, IrValue *index, const FeAxis *axis, const FeOwn *at)
 {
     int64_t wrong;
-    if (!can_assert(cx) || !fe_check_can_emit(cx, loc))
+    Dim size = axis->size;
+    if (!can_assert(cx) || !fe_check_can_emit(cx, at->loc))
         return true;
     if (is_known(index, size))
         return !find_wrong(index->def, size.c, &wrong) ||
-               fe_index_error(cx, wrong, size.c, var, loc);
-    if (is_unchecked(cx, index, size))
-        check_at_run_time(cx, index, size,
-                          index->type.rank ? several_indices(cx, var)
-                                           : one_index(cx, var),
-                          loc);
+               fe_index_error(cx, wrong, axis, at);
+    if (!is_unchecked(cx, index, size))
+        return true;
+    const char *what = index->type.rank ? several_indices(cx, axis->var)
+                                        : one_index(cx, axis->var);
+    check_at_run_time(cx, index, size,
+                      fe_format(cx, "%s%s", what, range_repair(cx, axis, at)),
+                      at);
     return true;
 }
 
-bool
-fe_check_labels(Lower *cx, IrValue *labels, Dim size, Loc loc)
+/* The call of one_hot that has labels, and where its size is written. */
+typedef struct Wider {
+    Loc call, written; /* NO_LOC where the library calls it */
+} Wider;
+
+/* The layer that makes the logits with so many of them, or one_hot, and its
+ * place; NULL where they are not those of a layer that is called with its name.
+ */
+static const char *
+wider_layer(Lower *cx, const char *length, const Wider *w, Loc *place)
 {
-    int64_t wrong;
-    if (!can_assert(cx) || !fe_check_can_emit(cx, loc))
+    *place = w->call;
+    if (w->call.line)
+        return fe_edit(cx, w->call, w->written, length);
+    const AstNode *logits = fe_written_name(cx, "logits");
+    const AstNode *callee =
+        logits && logits->kind == AST_CALL ? logits->call.callee : NULL;
+    const FeBinding *b = callee && callee->kind == AST_NAME
+                             ? fe_scope_find(cx->file, callee->name.text)
+                             : NULL;
+    if (!b || !b->value || b->value->kind != FE_INSTANCE)
+        return NULL;
+    const FeInstance *layer = b->value->instance;
+    const FeBinding *n =
+        fe_scope_find(layer->scope->parent, intern(cx->names, "n_out"));
+    *place = layer->loc;
+    return n && n->argument ? fe_edit(cx, layer->loc, n->argument->loc, length)
+                            : NULL;
+}
+
+/* The repair of labels that are found when the program runs. */
+static const char *
+labels_repair(Lower *cx, const Wider *w)
+{
+    Loc place;
+    const char *layer = wider_layer(cx, COUNT_HERE, w, &place);
+    return layer ? fe_format(cx, ": write %s in line %u, or correct the labels",
+                             with_hole(cx, layer), place.line)
+                 : ": correct the labels, or make the logits {" FORMAT_COUNT
+                   "} wide (the width of the last layer)";
+}
+
+/* The error that the least or the greatest of the labels is no class. */
+static bool
+label_error(Lower *cx, int64_t least, int64_t greatest, int64_t size,
+            const Wider *w, const FeOwn *at)
+{
+    Loc place = NO_LOC;
+    const char *text = fe_own_text(cx, at);
+    const char *labels = text ? text : "the labels";
+    const char *length = fe_format(cx, "%lld", (long long)greatest + 1);
+    const char *layer =
+        greatest < size ? NULL : wider_layer(cx, length, w, &place);
+    const char *note;
+    if (layer)
+        note = fe_format(cx, "write %s here, or numbers from 0 to %lld in %s",
+                         layer, (long long)size - 1, labels);
+    else if (greatest >= size)
+        note = fe_format(cx,
+                         "write numbers from 0 to %lld in %s, or make the "
+                         "logits %s wide",
+                         (long long)size - 1, labels, length);
+    else
+        note = fe_format(cx,
+                         "write numbers from 0 to %lld in %s; a row that is to "
+                         "be ignored has the label 0 and its loss times 0.0",
+                         (long long)size - 1, labels);
+    fe_error_own(cx, at, place, note,
+                 "there are labels from %lld to %lld, and %lld classes, "
+                 "numbered from 0",
+                 (long long)least, (long long)greatest, (long long)size);
+    return false;
+}
+
+bool
+fe_check_labels(Lower *cx, IrValue *labels, Dim size, const FeOwn *at, Loc call,
+                Loc written)
+{
+    Wider w = {call, written};
+    int64_t least, greatest;
+    if (!can_assert(cx) || !fe_check_can_emit(cx, at->loc))
         return true;
     if (is_known(labels, size)) {
-        if (!find_wrong(labels->def, size.c, &wrong))
-            return true;
-        fe_error_note(cx, loc,
-                      "correct the labels, or make the last layer (or one_hot) "
-                      "wider",
-                      "label %lld of %lld classes, numbered from 0",
-                      (long long)wrong, (long long)size.c);
-        return false;
+        find_range(labels->def, &least, &greatest);
+        return (least >= 0 && greatest < size.c) ||
+               label_error(cx, least, greatest, size.c, &w, at);
     }
-    if (is_unchecked(cx, labels, size))
-        check_at_run_time(
-            cx, labels, size,
-            labels->type.rank
-                ? MESSAGE("there are labels from {} to {}, and {} classes, "
-                          "numbered from 0: correct the labels, or make the "
-                          "last layer (or one_hot) wider")
-                : MESSAGE("there is a label {}, and {} classes, numbered from "
-                          "0: correct the label, or make the last layer (or "
-                          "one_hot) wider"),
-            loc);
+    if (!is_unchecked(cx, labels, size))
+        return true;
+    const char *what =
+        labels->type.rank
+            ? MESSAGE("there are labels from {} to {}, and {} classes, "
+                      "numbered from 0")
+            : MESSAGE("there is a label {}, and {} classes, numbered from 0");
+    check_at_run_time(cx, labels, size,
+                      fe_format(cx, "%s%s", what, labels_repair(cx, &w)), at);
     return true;
 }
 
@@ -261,8 +432,10 @@ bool
 fe_check_rows(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
 {
     int64_t row;
+    FeAxis axis = {.size = size, .var = var};
+    FeOwn at = fe_own_at(cx, loc);
     if (!is_known(index, size))
-        return fe_check_range(cx, index, size, var, loc);
+        return fe_check_range(cx, index, &axis, &at);
     if (!find_wrong(index->def, size.c, &row))
         return true;
     const char *range = size.c
@@ -281,10 +454,13 @@ fe_check_rows(Lower *cx, IrValue *index, Dim size, const char *var, Loc loc)
 bool
 fe_check_indices(Lower *cx, const IrOp *op)
 {
-    Dim size;
-    return !ir_op_names(op, &size) ||
-           fe_check_range(cx, op->operands[1], size,
-                          fe_variable_of(op->operands[0]), op->loc);
+    FeAxis axis = {0};
+    FeOwn at = fe_own_at(cx, op->loc);
+    if (!ir_op_names(op, &axis.size))
+        return true;
+    axis.var = fe_variable_of(op->operands[0]);
+    axis.number = (int)ir_int(op, A_axis);
+    return fe_check_range(cx, op->operands[1], &axis, &at);
 }
 
 /* ---- an index known now, of a length known then ------------------------- */
@@ -300,6 +476,7 @@ fe_check_static_index(Lower *cx, int64_t i, Dim size, const char *var, Loc loc)
     IrValue *less = ir_const_int(b, DT_i64, needed, loc);
     IrValue *holds = ir_build2(b, OP_gt, end, less, loc);
     IrValue *index = ir_const_int(b, DT_i64, i, loc);
+    FeOwn at = fe_own_at(cx, loc);
     assert_with(cx, 3, (IrValue *[]){holds, index, end}, one_index(cx, var),
-                loc);
+                &at);
 }

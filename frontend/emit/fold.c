@@ -233,9 +233,9 @@ compare_pair(AstOp op, const Pair *p, bool *out)
     if (p->dtype == DT_bool)
         return fold_bools(op, p->x.i != 0, p->y.i != 0, out);
     if (dtype_is_float(p->dtype))
-        return compare(op, p->x.f<p->y.f, p->x.f == p->y.f, p->x.f> p->y.f,
+        return compare(op, p->x.f < p->y.f, p->x.f == p->y.f, p->x.f > p->y.f,
                        out);
-    return compare(op, p->x.i<p->y.i, p->x.i == p->y.i, p->x.i> p->y.i, out);
+    return compare(op, p->x.i < p->y.i, p->x.i == p->y.i, p->x.i > p->y.i, out);
 }
 
 static FeValue *
@@ -327,7 +327,7 @@ negate(Lower *cx, const FeValue *x, Loc loc)
     }
     if (p.untyped && s.i == INT64_MIN)
         return fe_error(cx, loc, "-(%lld) is too large", (long long)s.i);
-    return make_result(cx, &p, scalar_int(s.dtype, (int64_t) - (uint64_t)s.i));
+    return make_result(cx, &p, scalar_int(s.dtype, (int64_t)-(uint64_t)s.i));
 }
 
 FeValue *

@@ -5,6 +5,7 @@
 #define TFD_FRONTEND_EMIT_INDEX_H
 
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
 
 typedef enum FeIndexKind {
     INDEX_FULL,     /* : */
@@ -36,22 +37,31 @@ typedef struct FeIndices {
  * mentioned are whole.  False with a message. */
 bool fe_indices(Lower *cx, const AstNode *n, IrValue *of, FeIndices *out);
 
-/* The error that an index at loc, written as text, is of dtype t; false. */
-bool fe_index_dtype_error(Lower *cx, DType t, const char *text, Loc loc);
+/* The axis that an index is of, for messages. */
+typedef struct FeAxis {
+    Dim size;
+    const char *var; /* whose axis it is, or NULL */
+    int number;      /* of its axes */
+    Loc list;        /* x[i] of a list x that is written out; or NO_LOC */
+} FeAxis;
+
+/* The error that an index is of dtype t; false. */
+bool fe_index_dtype_error(Lower *cx, DType t, const FeOwn *at);
 /* Asks that every element of index is in 0 .. size - 1: of a constant now,
- * false with a message; else the program stops where one is not.  var: whose
- * axis it is, or NULL. */
-bool fe_check_range(Lower *cx, IrValue *index, Dim size, const char *var,
-                    Loc loc);
-/* The same of labels, which are the numbers of so many classes. */
-bool fe_check_labels(Lower *cx, IrValue *labels, Dim size, Loc loc);
+ * false with a message; else the program stops where one is not. */
+bool fe_check_range(Lower *cx, IrValue *index, const FeAxis *axis,
+                    const FeOwn *at);
+/* The same of labels, which are the numbers of so many classes.  call is that
+ * of one_hot, and written where its size is; NO_LOC where the library calls it.
+ */
+bool fe_check_labels(Lower *cx, IrValue *labels, Dim size, const FeOwn *at,
+                     Loc call, Loc written);
 /* The variable whose value x is, or NULL. */
 const char *fe_variable_of(const IrValue *x);
 /* From here on index is known to be in range and is not checked again. */
 void fe_mark_index_checked(Lower *cx, IrValue *index, Dim size);
-/* The error that index i is not one of size; false. */
-bool fe_index_error(Lower *cx, int64_t i, int64_t size, const char *var,
-                    Loc loc);
+/* The error that the axis, of a length that is known, has no index i; false. */
+bool fe_index_error(Lower *cx, int64_t i, const FeAxis *axis, const FeOwn *at);
 /* Stops the program where an axis, of a length that it knows, has no index i,
  * which counts from the end where it is negative. */
 void fe_check_static_index(Lower *cx, int64_t i, Dim size, const char *var,

@@ -11,12 +11,14 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
 #include "frontend/context/steps.h"
 #include "frontend/emit/shape_ops.h"
 #include "ir/rules/build.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 /* ---- types without emitting --------------------------------------------- */
 
@@ -269,15 +271,33 @@ fe_default_typed(Lower *cx, FeValue *x, Loc loc)
 
 /* ---- whether a value may be used here ----------------------------------- */
 
+/* What is written in place of the declaration of a tensor: a variable where its
+ * shape is written, else a local. */
+static const char *
+declaration_note(Lower *cx, Loc loc)
+{
+    const char *name = cx->path ? cx->path : "w";
+    const char *value = fe_source(cx, loc);
+    const char *filled = value ? fe_fill_as_variable(cx, name, value) : NULL;
+    if (filled)
+        return fe_format(cx,
+                         "compute it in main or in a function, or declare a "
+                         "variable, with its shape and initial value: %s",
+                         filled);
+    if (value && cx->path)
+        return fe_format(cx,
+                         "compute it in main or in a function, by let %s = %s",
+                         name, value);
+    return "compute it in main or in a function, or declare a variable with "
+           "its shape and initial value, as var w: f32[2, 3] = ones";
+}
+
 static bool
 check_running(Lower *cx, Loc loc)
 {
     if (cx->block)
         return true;
-    fe_error_note(cx, loc,
-                  "compute it in main or in a function, or declare a variable "
-                  "with its shape and initial value, as var w: f32[2, 3] = "
-                  "ones",
+    fe_error_note(cx, loc, declaration_note(cx, loc),
                   "this is known only when the program runs, and a "
                   "declaration is evaluated before");
     return false;
@@ -337,26 +357,44 @@ outermost_call(const Lower *cx)
     return call;
 }
 
+/* Of a call in main. */
+static const char *
+run_note(Lower *cx, Loc call)
+{
+    Loc begin = {call.line, call.col, 0, call.file};
+    const char *text = fe_edit(cx, call, begin, "run ");
+    return fe_format(cx,
+                     "write %s, and each replica computes it with its own "
+                     "value",
+                     text ? text : "run before this call");
+}
+
+static const char *
+reduce_note(Lower *cx, Loc loc)
+{
+    bool is_operand = cx->applied && loc_is_same(cx->applied->loc, loc);
+    const char *text = is_operand ? NULL : fe_source(cx, loc);
+    const char *x = text ? text : "x";
+    return fe_format(cx,
+                     "reduce(sum, %s) makes one value of it, and "
+                     "local_results(%s) has those of all replicas; run f(x) "
+                     "computes with it on each",
+                     x, x);
+}
+
 static bool
 check_agreed(Lower *cx, FeValue *v, Loc loc)
 {
     if (!fe_is_cross(cx) || fe_locality_of(cx, v) != LOCAL_PER_REPLICA)
         return true;
     const IrCall *called = outermost_call(cx);
-    bool in_main = cx->context == FE_CROSS;
-    fe_error_note(cx, loc,
-                  in_main && called
-                      ? NULL
-                      : "reduce(sum, x) makes one value of it, and "
-                        "local_results(x) has those of all replicas; run f(x) "
-                        "computes with it on each",
-                  "a value that differs among the replicas cannot be computed "
-                  "with in %s",
-                  fe_context_name(cx->context));
-    if (in_main && called)
-        diag_note(cx->diag, called->loc,
-                  "write run before this call, and each replica computes it "
-                  "with its own value");
+    bool in_main = cx->context == FE_CROSS && called;
+    FeOwn at = in_main ? (FeOwn){.loc = called->loc} : fe_own_at(cx, loc);
+    fe_error_own(cx, &at, NO_LOC,
+                 in_main ? run_note(cx, called->loc) : reduce_note(cx, loc),
+                 "a value that differs among the replicas cannot be computed "
+                 "with in %s",
+                 fe_context_name(cx->context));
     return false;
 }
 
@@ -577,6 +615,49 @@ cast_note(Lower *cx, DType a, DType b, int i, Loc loc)
                      dtype_info[to].name);
 }
 
+/* The declaration of a mut in n that took its dtype from a number, with another
+ * dtype, and its place: mut best: f64 = 1e30.  NULL if there is none. */
+static const char *
+mut_as(Lower *cx, const AstNode *n, DType t, Loc *place)
+{
+    AstNode *child;
+    const char *found = NULL;
+    const FeBinding *b =
+        n->kind == AST_NAME ? fe_find_binding(cx, n->name.text).binding : NULL;
+    const char *line = b && b->is_mut ? fe_line_from(cx, b->loc) : NULL;
+    size_t name = b ? strlen(b->name) : 0;
+    if (line && strncmp(line + name, " = ", 3) == 0) {
+        const char *number = line + name + 3;
+        int len = (int)strspn(number, "0123456789.e+-");
+        *place = b->loc;
+        if (len)
+            return fe_format(cx, "mut %s: %s = %.*s", b->name,
+                             dtype_info[t].name, len, number);
+    }
+    for (AstIter it = fe_ast_children(n);
+         !found && (child = fe_ast_next_child(&it));)
+        found = mut_as(cx, child, t, place);
+    return found;
+}
+
+/* The repair of two floats of which one is a mut that has its dtype by
+ * default. */
+static const char *
+wider_mut(Lower *cx, DType a, DType b, int i, Loc loc, Loc *place)
+{
+    const AstNode *n = cx->applied;
+    if (!n || !fe_side_text(cx, 0, loc) || !dtype_is_float(a) ||
+        !dtype_is_float(b) || i != 1)
+        return NULL;
+    bool left = is_cast_to(a, b);
+    const char *wider = mut_as(cx, left ? n->binary.left : n->binary.right,
+                               left ? b : a, place);
+    return wider
+               ? fe_format(cx, "the other one is %s: declare this as it is, %s",
+                           dtype_info[left ? b : a].name, wider)
+               : NULL;
+}
+
 /* Whether value i has no dtype of its own that is another one. */
 static bool
 check_common(Lower *cx, const FeValue *v, int i, DType common, Loc loc)
@@ -585,7 +666,10 @@ check_common(Lower *cx, const FeValue *v, int i, DType common, Loc loc)
     add_hint(v, &h);
     if (!h.typed || h.dtype == common)
         return true;
-    fe_error_note(cx, loc, cast_note(cx, common, h.dtype, i, loc),
+    Loc place = NO_LOC;
+    const char *note = wider_mut(cx, common, h.dtype, i, loc, &place);
+    fe_error_show(cx, loc, place,
+                  note ? note : cast_note(cx, common, h.dtype, i, loc),
                   "%s and %s do not mix", dtype_info[common].name,
                   dtype_info[h.dtype].name);
     return false;

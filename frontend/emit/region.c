@@ -10,6 +10,7 @@
 #include "ir/rules/locality.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* ---- places ------------------------------------------------------------- */
 
@@ -42,19 +43,45 @@ fe_divergence(const Lower *cx)
     return cx->divergence;
 }
 
+/* The condition of a value that is the same on all replicas: of l > 1.0,
+ * all_reduce(sum, l) > 1.0. */
+static const char *
+same_condition(Lower *cx, const FeDivergence *d)
+{
+    const AstNode *c = d->cond, *part = c;
+    if (c && c->kind == AST_BINARY)
+        part = c->binary.left->kind == AST_NUMBER ? c->binary.right
+                                                  : c->binary.left;
+    bool is_id = part && part->kind == AST_NAME &&
+                 strcmp(part->name.text, "replica_id") == 0;
+    const char *text = part && part != c && part->kind != AST_BINARY && !is_id
+                           ? fe_edit(cx, c->loc, part->loc,
+                                     fe_format(cx, "all_reduce(sum, %s)",
+                                               fe_ast_text(cx->arena, part)))
+                           : NULL;
+    return text ? fe_format(cx,
+                            "this condition differs among the replicas: write "
+                            "%s, which is the same on all",
+                            text)
+                : "this condition differs among the replicas; one of what "
+                  "all_reduce(sum, ...) makes is the same on all";
+}
+
 bool
 fe_check_together(Lower *cx, const char *what, Loc loc)
 {
     const FeDivergence *d = fe_divergence(cx);
     if (!d)
         return true;
-    fe_error(cx, loc,
-             "%s needs all replicas, and under this \"%s\" not all may come "
-             "to it",
-             what, d->what);
-    diag_note(cx->diag, d->loc,
-              "its condition differs among the replicas; one of what "
-              "all_reduce(sum, ...) makes is the same on all");
+    FeOwn at = fe_own_at(cx, loc), call = fe_own_call(cx);
+    const char *text =
+        diag_is_library(cx->diag, loc.file) ? fe_source(cx, call.loc) : NULL;
+    if (text) /* adam.apply, of adam.apply(...) */
+        what = fe_format(cx, "%.*s", (int)strcspn(text, "("), text);
+    fe_error_own(cx, text ? &call : &at, d->loc, same_condition(cx, d),
+                 "%s needs all replicas, and under this \"%s\" not all may "
+                 "come to it",
+                 what, d->what);
     return false;
 }
 

@@ -14,16 +14,23 @@
 static const char *
 param_note(Lower *cx, const FeValue *v)
 {
+    Str value = str_new(cx->arena);
     if (v->kind != FE_PARAM)
         return NULL;
     const char *name = v->param->name;
     if (strchr(name, '.')) /* of a worker's context */
         return "it is known when a job starts: functions of elements compute "
                "with it, and shard(ctx.num_pipelines, ctx.pipeline_id) takes it";
+    if (v->param->text)
+        str_add(&value, "...");
+    else if (dtype_is_float(v->param->dtype))
+        str_add_float(&value, v->param->value.f, false);
+    else
+        str_addf(&value, "%lld", (long long)v->param->value.i);
     return fe_format(cx,
-                     "declare it as const %s = ..., which tfdc -D %s=... "
-                     "overrides",
-                     name, name);
+                     "a param is set when the plan runs: declare it as const "
+                     "%s = %s, which tfdc -D %s=%s sets, too",
+                     name, str_text(&value), name, str_text(&value));
 }
 
 /* The error that v is not a constant of that kind ("an integer"). */
@@ -37,7 +44,8 @@ refuse(Lower *cx, FeValue *v, const char *what, const char *kind, Loc loc)
     case FE_TENSOR:
     case FE_PARAM:
     case FE_VAR:
-        fe_error_note(cx, loc, param_note(cx, v),
+        fe_error_show(cx, loc, v->kind == FE_PARAM ? v->param->loc : NO_LOC,
+                      param_note(cx, v),
                       "%s must be known when the program is compiled", what);
         cx->needs_constant = true;
         break;

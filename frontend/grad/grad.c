@@ -393,34 +393,99 @@ set_localities(Wrt *wrt, const IrType *loss, bool own_parts)
 
 /* ---- grad --------------------------------------------------------------- */
 
+/* The variable of integers, of a program, that x is computed of; or NULL. */
+static const char *
+integer_var(Lower *cx, const IrValue *x, int *budget, Loc *place)
+{
+    const IrOp *op = x->def;
+    const char *found = NULL;
+    if (!op || !dtype_is_int(x->type.dtype) || --*budget < 0)
+        return NULL;
+    if (op->kind == OP_read) {
+        *place = fe_var_type_loc(cx, ir_text(op, A_var));
+        return place->line ? ir_text(op, A_var) : NULL;
+    }
+    for (int i = 0; i < op->num_operands && !found; i++)
+        found = integer_var(cx, op->operands[i], budget, place);
+    return found;
+}
+
+/* The call with another loss: grad(sum(l), w). */
+static const char *
+grad_with(Lower *cx, Loc loc, Loc written, const char *format)
+{
+    const char *text = fe_source(cx, written);
+    const char *edited =
+        text ? fe_edit(cx, loc, written, fe_format(cx, "%s(%s)", format, text))
+             : NULL;
+    return edited ? edited : fe_format(cx, "%s(...)", format);
+}
+
+static void
+refuse_loss(Lower *cx, const IrValue *x, Loc loc, Loc written)
+{
+    Loc place = NO_LOC;
+    int budget = 64;
+    const char *note = NULL;
+    if (x->type.rank)
+        note = fe_format(cx, "sum makes one number of it: write %s",
+                         grad_with(cx, loc, written, "sum"));
+    else if (integer_var(cx, x, &budget, &place))
+        note = "only floats have gradients: write f32 here";
+    else
+        note = "only floats have gradients: declare the variables as f32";
+    fe_error_show(cx, loc, place, note, "a loss is one float, and this is %s",
+                  fe_type_text(cx, &x->type));
+}
+
 static IrValue *
-loss_operand(Lower *cx, FeValue *loss, Loc loc)
+loss_operand(Lower *cx, FeValue *loss, Loc loc, Loc written)
 {
     IrValue *x = fe_operand(cx, loss, loc);
     if (!x)
         return NULL;
     if (x->type.rank == 0 && dtype_is_float(x->type.dtype))
         return x;
-    fe_error_note(
-        cx, loc,
-        x->type.rank ? "sum(...) makes one number of it"
-                     : "only floats have gradients: declare the variables as "
-                       "f32",
-        "a loss is one float, and this is %s", fe_type_text(cx, &x->type));
+    refuse_loss(cx, x, loc, written);
     return NULL;
 }
 
+/* The x of all_reduce(sum, x), as it is written at loc; NULL if it is not. */
+static const char *
+summed_text(Lower *cx, Loc loc)
+{
+    static const char begin[] = "all_reduce(sum, ";
+    size_t skipped = strlen(begin);
+    const char *text = fe_source(cx, loc);
+    size_t len = text ? strlen(text) : 0;
+    if (len <= skipped + 1 || strncmp(text, begin, skipped) != 0 ||
+        text[len - 1] != ')')
+        return NULL;
+    return fe_format(cx, "%.*s", (int)(len - skipped - 1), text + skipped);
+}
+
+static const char *
+own_part_note(Lower *cx, Loc sum, Loc loc, Loc written)
+{
+    const char *part = summed_text(cx, sum);
+    const char *call = part ? fe_edit(cx, loc, written, part) : NULL;
+    return call ? fe_format(cx,
+                            "write %s, of each replica's own part, which this "
+                            "is made of",
+                            call)
+                : "take the gradient of each replica's own part, which this "
+                  "is made of";
+}
+
 static void
-warn_of_sum(Lower *cx, const IrValue *loss, Loc loc)
+warn_of_sum(Lower *cx, const IrValue *loss, Loc loc, Loc written)
 {
     const IrOp *sum = NULL;
     if (loss->type.locality < LOCAL_PER_REPLICA && cx->context == FE_REPLICA &&
         cx->module->num_replicas > 1)
         sum = sum_of_loss(cx->arena, loss);
     if (sum)
-        fe_warning(cx, loc, sum->loc,
-                   "take the gradient of each replica's own part, which this "
-                   "is made of",
+        fe_warning(cx, loc, sum->loc, own_part_note(cx, sum->loc, loc, written),
                    "the loss is already summed over the replicas, so that the "
                    "sum of its gradients counts each part %d times",
                    cx->module->num_replicas);
@@ -462,11 +527,11 @@ result_nest(Lower *cx, const Wrt *w, FeValue *wrt, FeValues *leaves,
 }
 
 FeValue *
-fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc)
+fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written)
 {
     Wrt w = {0};
     FeValues leaves = {0};
-    IrValue *x = loss_operand(cx, loss, loc);
+    IrValue *x = loss_operand(cx, loss, loc, written);
     if (!x)
         return &fe_poison;
     bool ok = true;
@@ -479,7 +544,7 @@ fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc)
     if (!ok || !leaves.len)
         return ok ? wrt : &fe_poison;
     set_localities(&w, &x->type, walk->has_collective);
-    warn_of_sum(cx, x, loc);
+    warn_of_sum(cx, x, loc, written);
     IrOp *op = emit_grad(cx, &w, loc);
     return op ? result_nest(cx, &w, wrt, &leaves, op) : &fe_poison;
 }

@@ -92,7 +92,10 @@ static void
 lower_side(Lower *cx, IrOp *op, int region, FeBranch *branch, const void *data,
            Side *out)
 {
-    FeDivergence divergence = {cx->divergence, "if", op->loc};
+    const AstNode *cond = cx->condition;
+    bool is_written = cond && loc_is_same(cond->loc, op->loc);
+    FeDivergence divergence = {cx->divergence, "if", op->loc,
+                               is_written ? cond : NULL};
     FeRegion saved = fe_region_enter(cx, op->regions[region], cx->context);
     int mark = cx->writes.len;
     int64_t oldest = cx->num_bindings;

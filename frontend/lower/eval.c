@@ -245,7 +245,8 @@ element_type_note(Lower *cx, const char *name)
     DType t;
     const char *ours = fe_hint_foreign(name), *names[NUM_DTYPES];
     if (strncmp(name, "str", 3) == 0)
-        return "a string is a const, or a param of str: param name: str = \"x\"";
+        return "a string is a const, or a param of str: param name: str = "
+               "\"x\"";
     if (!ours || !dtype_by_name(ours, &t)) {
         for (int i = 0; i < NUM_DTYPES; i++)
             names[i] = dtype_info[i].name;

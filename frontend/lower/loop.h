@@ -28,8 +28,8 @@ void fe_carried_bind(Lower *cx, FeCarried *c, IrBlock *region);
 /* The values of the muts at the end of the body, for the yield.  False with a
  * message when a shape changed. *grew: a locality is greater than that in
  * types, which is now so, and the body is to be lowered again. */
-bool fe_carried_end(Lower *cx, FeCarried *c, Loc loc, IrValues *yields,
-                    bool *grew);
+bool fe_carried_end(Lower *cx, FeCarried *c, const AstNode *loop,
+                    IrValues *yields, bool *grew);
 /* The muts become the results of the loop. */
 void fe_carried_leave(Lower *cx, const FeCarried *c, const IrOp *op);
 

@@ -8,6 +8,8 @@
 #include "frontend/lower/stmt.h"
 
 #include <assert.h>
+#include <string.h>
+#include "ir/type_text.h"
 
 static bool
 is_number(Lower *cx, FeValue *leaf)
@@ -100,10 +102,105 @@ typedef struct Ending {
     Lower *cx;
     FeCarried *carry;
     const char *name; /* of the mut */
+    const AstNode *loop;
     Loc loc;
     IrValues *yields;
     bool grew;
 } Ending;
+
+/* The assignment to the mut in n, or NULL. */
+static const AstNode *
+assignment_to(const AstNode *n, const char *name)
+{
+    AstNode *child;
+    const AstNode *found = NULL;
+    if (n->kind == AST_ASSIGN && n->assign.target->kind == AST_NAME &&
+        strcmp(n->assign.target->name.text, name) == 0)
+        return n;
+    for (AstIter it = fe_ast_children(n);
+         !found && (child = fe_ast_next_child(&it));)
+        found = assignment_to(child, name);
+    return found;
+}
+
+/* The number of the axis that alone differs; -1 without one. */
+static int
+grown_axis(const IrType *was, const IrType *is)
+{
+    int axis = -1, others = 0;
+    for (int i = 0; i < was->rank && was->rank == is->rank; i++) {
+        if (ir_dim_equal(was->dims[i], is->dims[i]))
+            continue;
+        others += axis >= 0;
+        axis = i;
+    }
+    bool known = axis >= 0 && ir_dim_is_const(was->dims[axis]) &&
+                 ir_dim_is_const(is->dims[axis]);
+    return known && !others ? axis : -1;
+}
+
+/* The iterations of a for over a range of numbers that are written; 0: it is
+ * not known. */
+static int64_t
+count_written(const AstNode *loop)
+{
+    int64_t from, to;
+    const AstNode *r = loop->kind == AST_FOR ? loop->for_.iter : NULL;
+    bool is_known = r && r->kind == AST_RANGE &&
+                    r->range.from->kind == AST_NUMBER &&
+                    r->range.to->kind == AST_NUMBER &&
+                    fe_ast_int_value(r->range.from, &from) &&
+                    fe_ast_int_value(r->range.to, &to) && from == 0;
+    return is_known && to < 1 << 20 ? to : 0;
+}
+
+/* The mut of its last shape, written to in the loop. */
+static const char *
+grown_note(const Ending *e, const IrType *was, const IrType *is, int axis)
+{
+    Lower *cx = e->cx;
+    int64_t count = count_written(e->loop);
+    int64_t first = was->dims[axis].c, step = is->dims[axis].c - first;
+    int64_t last = first + (count ? count : 100) * step;
+    const AstNode *pattern = count ? e->loop->for_.pattern : NULL;
+    const char *i =
+        pattern && pattern->kind == AST_NAME && step == 1
+            ? fe_format(cx, "%lld + %s", (long long)first, pattern->name.text)
+            : "k";
+    IrType t = *was;
+    t.dims[axis] = ir_dim_const(last);
+    const char *dims = ir_dims_text(cx->module, t.rank, t.dims);
+    return fe_format(cx,
+                     "a shape does not change in a loop: write mut %s = "
+                     "zeros((%.*s%s), %s) before it%s, and %s[%.*s%s] = ... "
+                     "in it%s",
+                     e->name, (int)strlen(dims) - 2, dims + 1,
+                     t.rank == 1 ? "," : "", dtype_info[t.dtype].name,
+                     count ? "" : ", or as many as there can be at most",
+                     e->name, 3 * axis, ":, :, :, :, :, :, :, ", i,
+                     count && strcmp(i, "k") != 0
+                         ? ""
+                         : fe_format(cx, ", of a mut k = %lld that counts",
+                                     (long long)first));
+}
+
+static void
+refuse_shape(Ending *e, const IrType *was, const IrType *is)
+{
+    Lower *cx = e->cx;
+    const AstNode *at = assignment_to(e->loop, e->name);
+    int axis = grown_axis(was, is);
+    fe_error_note(cx, at ? at->loc : e->loc,
+                  axis >= 0 && is->dims[axis].c > was->dims[axis].c
+                      ? grown_note(e, was, is, axis)
+                      : fe_format(cx,
+                                  "a shape does not change in a loop: give %s "
+                                  "its last shape before it, and assign to "
+                                  "%s[i] in it",
+                                  e->name, e->name),
+                  "\"%s\" is %s before this loop and %s after an iteration",
+                  e->name, fe_type_text(cx, was), fe_type_text(cx, is));
+}
 
 static bool
 end_number(Ending *e, FeValue *value)
@@ -114,15 +211,7 @@ end_number(Ending *e, FeValue *value)
     if (!x)
         return false;
     if (!ir_type_same_shape(&x->type, type)) {
-        fe_error_note(cx, e->loc,
-                      fe_format(cx,
-                                "a shape does not change in a loop: give %s "
-                                "its last shape before it, and assign to "
-                                "%s[i] in it",
-                                e->name, e->name),
-                      "\"%s\" is %s before this loop and %s after an iteration",
-                      e->name, fe_type_text(cx, type),
-                      fe_type_text(cx, &x->type));
+        refuse_shape(e, type, &x->type);
         return false;
     }
     if (x->type.locality > type->locality) {
@@ -172,9 +261,11 @@ end_mut(Ending *e, FeValue *start, FeValue *value)
 }
 
 bool
-fe_carried_end(Lower *cx, FeCarried *c, Loc loc, IrValues *yields, bool *grew)
+fe_carried_end(Lower *cx, FeCarried *c, const AstNode *loop, IrValues *yields,
+               bool *grew)
 {
-    Ending e = {.cx = cx, .carry = c, .loc = loc, .yields = yields};
+    Ending e = {
+        .cx = cx, .carry = c, .loop = loop, .loc = loop->loc, .yields = yields};
     bool ok = true;
     assert(yields->len == 0);
     for (int i = 0; ok && i < c->muts.len; i++) {

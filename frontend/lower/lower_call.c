@@ -71,6 +71,56 @@ arguments_note(Lower *cx, int n, const char *const *names)
     return n ? str_text(&s) : "it takes none";
 }
 
+/* The call with so many of its arguments as the function takes. */
+static const char *
+too_many_note(Lower *cx, const FeCall *call, int n, const char *const *names)
+{
+    Str s = str_new(cx->arena);
+    str_addf(&s, "%s: write %s(", arguments_note(cx, n, names), call->name);
+    for (int i = 0; i < n; i++) {
+        const AstNode *node = call->args[i].node;
+        if (!node || call->args[i].name)
+            return arguments_note(cx, n, names);
+        str_addf(&s, "%s%s", i ? ", " : "", fe_ast_text(cx->arena, node));
+    }
+    str_add(&s, ")");
+    return str_text(&s);
+}
+
+/* print("value %f", x): print("value {x:f}"). */
+static const char *
+print_note(Lower *cx, const FeCall *call)
+{
+    const AstNode *first = call->args[0].node;
+    const char *text =
+        first && first->kind == AST_STRING ? fe_source(cx, first->loc) : NULL;
+    Str s = str_new(cx->arena);
+    int next = 1;
+    if (!text && !first)
+        return "values stand in the string: print(\"{x} {y}\")";
+    if (!text)
+        text = fe_format(cx, "\"{%s}\"", fe_ast_text(cx->arena, first));
+    for (; *text; text++) {
+        int len = *text == '%' ? (int)strspn(text + 1, "0123456789.+-") + 2 : 0;
+        bool is_end = *text == '"' && !text[1];
+        const AstNode *arg =
+            next < call->num_args ? call->args[next].node : NULL;
+        if (arg && len && strchr("dfigesx", text[len - 1])) {
+            fe_add_hole(&s, text, len, fe_ast_text(cx->arena, arg));
+            text += len - 1;
+            next++;
+            continue;
+        }
+        for (; is_end && next < call->num_args; next++)
+            if (call->args[next].node && !call->args[next].name)
+                str_addf(&s, "%s{%s}",
+                         s.len > 1 && s.data[s.len - 1] == ' ' ? "" : " ",
+                         fe_ast_text(cx->arena, call->args[next].node));
+        str_addc(&s, *text);
+    }
+    return fe_format(cx, "values stand in the string: print(%s)", str_text(&s));
+}
+
 static bool
 unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
                  const char *const *names)
@@ -119,8 +169,8 @@ fe_match_args(Lower *cx, const FeCall *call, int n, const char *const *names,
         } else {
             fe_error_note(cx, arg->loc,
                           strcmp(call->name, "print") == 0
-                              ? "values stand in the string: print(\"{x} {y}\")"
-                              : arguments_note(cx, n, names),
+                              ? print_note(cx, call)
+                              : too_many_note(cx, call, n, names),
                           "%s takes %d argument%s, and %d are given",
                           call->name, n, n == 1 ? "" : "s", call->num_args);
             return false;
@@ -172,10 +222,13 @@ call_instance(Lower *cx, const FeInstance *instance, const FeCall *call,
 {
     const char *name = intern(cx->names, "call");
     FeBinding *b = fe_instance_member(instance, name);
+    const FeBinding *forward =
+        fe_instance_member(instance, intern(cx->names, "forward"));
     if (!b)
-        return fe_error(cx, call->loc,
-                        "%s has no function \"call\" and cannot be called",
-                        instance->path);
+        return fe_error_show(
+            cx, call->loc, forward ? forward->loc : NO_LOC,
+            forward ? "write fn call in place of fn forward" : NULL,
+            "%s has no function \"call\" and cannot be called", instance->path);
     return fe_call(cx, fe_binding_value(cx, b), call, verb);
 }
 

@@ -212,6 +212,7 @@ exec_split_if(Lower *cx, const AstNode *n, IrValue *cond, const Rest *after)
         fe_hidden_mut(cx, "gone", fe_value_bool(cx->arena, false), loc);
     exits.result = fe_hidden_mut(cx, "return", &fe_absent, loc);
     cx->exits = &exits;
+    cx->condition = n->if_.cond;
     fe_branch(cx, cond, loc, exec_then, exec_else, &s);
     cx->exits = around;
     SplitIf apart = {after, exits.result->value};
@@ -233,6 +234,7 @@ exec_if(Lower *cx, const AstNode *n, const Rest *after)
     if (cond.value && !is_empty(after) && falls_through(n->if_.then) &&
         falls_through(n->if_.else_))
         return exec_split_if(cx, n, cond.value, after);
+    cx->condition = n->if_.cond;
     if (cond.value)
         return fe_branch(cx, cond.value, n->if_.cond->loc, exec_then, exec_else,
                          &s);
@@ -365,6 +367,7 @@ fe_eval_if(Lower *cx, const AstNode *n)
         return eval_branch(cx, cond.truth ? n->if_.then : n->if_.else_);
     if (!cond.value)
         return &fe_poison;
+    cx->condition = n->if_.cond;
     FeValue *v = fe_branch(cx, cond.value, loc, eval_then, eval_else, n);
     return v ? v : &fe_poison;
 }

@@ -11,6 +11,8 @@
 #include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
 
+#include <string.h>
+
 /* The operations of the IR behind the operators. */
 static const struct {
     bool is_op;
@@ -69,13 +71,58 @@ compare_things(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
     return fe_value_bool(cx->arena, same == (op == AST_OP_EQ));
 }
 
+/* A side of an operator in a string: what a string has, others in a hole. */
 static const char *
-operand_note(const FeValue *v)
+in_string(Lower *cx, const AstNode *n)
+{
+    const char *text = n->kind == AST_STRING ? fe_source(cx, n->loc) : NULL;
+    size_t len = text ? strlen(text) : 0;
+    return len >= 2 ? fe_format(cx, "%.*s", (int)len - 2, text + 1)
+                    : fe_format(cx, "{%s}", fe_ast_text(cx->arena, n));
+}
+
+/* Of "loss: %.2f" % loss, as Python has it. */
+static const char *
+formatted_note(Lower *cx, const AstNode *n)
+{
+    const char *text = in_string(cx, n->binary.left);
+    const char *value = fe_ast_text(cx->arena, n->binary.right);
+    const char *format = strchr(text, '%');
+    Str s = str_new(cx->arena);
+    if (!format || !format[1])
+        return fe_format(cx, "values stand in the string: \"%s {%s}\"", text,
+                         value);
+    int len = (int)strspn(format + 1, "0123456789.+-") + 2;
+    if (strlen(format) < (size_t)len)
+        len = (int)strlen(format);
+    str_addf(&s, "%.*s", (int)(format - text), text);
+    fe_add_hole(&s, format, len, value);
+    return fe_format(cx, "values stand in the string: \"%s%s\"", str_text(&s),
+                     format + len);
+}
+
+static const char *
+joined_note(Lower *cx, Loc loc)
+{
+    const AstNode *n = fe_side_text(cx, 0, loc) ? cx->applied : NULL;
+    if (!n)
+        return "strings are joined by holes: \"{a}{b}\"";
+    if (n->binary.op == AST_OP_MOD)
+        return formatted_note(cx, n);
+    const char *left = in_string(cx, n->binary.left);
+    const char *right = in_string(cx, n->binary.right);
+    return fe_format(cx,
+                     "strings are joined by writing them as one, with values "
+                     "in braces: \"%s%s\"",
+                     left, right);
+}
+
+static const char *
+operand_note(Lower *cx, const FeValue *v, Loc loc)
 {
     if (v->kind == FE_REMOTE)
         return "fetch(...) waits for its value";
-    return v->kind == FE_STRING ? "strings are joined by holes: \"{a}{b}\""
-                                : NULL;
+    return v->kind == FE_STRING ? joined_note(cx, loc) : NULL;
 }
 
 /* A list of scalars counts as a tensor, other nests do not. */
@@ -90,7 +137,7 @@ check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
         return false;
     }
     if (!is_number(v)) {
-        fe_error_note(cx, loc, operand_note(v),
+        fe_error_note(cx, loc, operand_note(cx, v, loc),
                       "%s cannot be an operand of \"%s\"", fe_describe(cx, v),
                       fe_ast_op_text(op));
         return false;
@@ -122,10 +169,15 @@ static FeValue *
 refuse_quotient(Lower *cx, Loc loc)
 {
     const char *x = fe_side_text(cx, 0, loc), *y = fe_side_text(cx, 1, loc);
+    bool groups = y && cx->applied->binary.right->kind == AST_BINARY;
+    x = x ? x : "x";
+    y = y ? y : "y";
     return fe_error_note(
         cx, loc,
-        fe_format(cx, "use // to round down, or cast: f32(%s) / f32(%s)",
-                  x ? x : "x", y ? y : "y"),
+        fe_format(cx,
+                  "these are integers: write %s // %s%s%s to round down, or "
+                  "cast: f32(%s) / f32(%s)",
+                  x, groups ? "(" : "", y, groups ? ")" : "", x, y),
         "\"/\" is for floats");
 }
 

@@ -8,6 +8,7 @@
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
 #include "frontend/emit/require_const.h"
 #include "frontend/lower/loop.h"
@@ -148,11 +149,14 @@ static void
 refuse_iter(Lower *cx, const AstNode *iter, FeValue *v)
 {
     const char *text = fe_ast_text(cx->arena, iter);
+    IrType t;
     const char *note = NULL, *count = count_of(cx, iter);
     if (v->kind == FE_DATASET && count)
         note = fe_format(cx, "did you mean %s?", count);
     else if (v->kind == FE_DATASET)
         note = fe_format(cx, "did you mean distribute(%s)?", text);
+    else if (fe_type_of(cx, v, &t) && t.rank == 0 && dtype_is_int(t.dtype))
+        note = fe_format(cx, "did you mean 0..%s?", text);
     else if (v->kind == FE_ITER)
         note = fe_format(cx,
                          "while has_next(%s) takes the elements of an "

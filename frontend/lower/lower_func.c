@@ -13,6 +13,8 @@
 #include "frontend/lower/lower_impl.h"
 #include "frontend/lower/stmt.h"
 
+#include <string.h>
+
 /* ---- the chain of calls ------------------------------------------------- */
 
 /* The instance that a function declared in scope is a member of, or NULL. */
@@ -72,14 +74,38 @@ type_text(Lower *cx, const AstNode *type)
     return str_text(&s);
 }
 
+/* The type with the dimensions of a value that it is not of; is may be NULL. */
+static const char *
+type_note(Lower *cx, const AstNode *type, const IrType *is)
+{
+    const AstList *dims = &type->type.dims;
+    Str s = str_new(cx->arena);
+    bool is_known = is && is->rank == dims->len;
+    str_addf(&s, "%s%s", is ? dtype_info[is->dtype].name : "",
+             dims->len ? "[" : "");
+    for (int i = 0; i < dims->len && is_known; i++) {
+        const AstNode *n = dims->data[i];
+        bool is_name = n->kind == AST_NAME;
+        is_known = is_name || ir_dim_is_const(is->dims[i]);
+        str_addf(&s, "%s%s", i ? ", " : "",
+                 is_name ? n->name.text
+                         : fe_format(cx, "%lld", (long long)is->dims[i].c));
+    }
+    str_add(&s, dims->len ? "]" : "");
+    return is_known ? fe_format(cx,
+                                "its type is stated here: write %s, or give it "
+                                "a value of this type",
+                                str_text(&s))
+                    : "its type is stated here";
+}
+
 static FeValue *
 refuse_type(Lower *cx, const char *name, const AstNode *type, const char *have,
-            Loc loc)
+            const IrType *is, Loc loc)
 {
-    fe_error(cx, loc, "\"%s\" is %s, and %s is asked for", name, have,
-             type_text(cx, type));
-    diag_note(cx->diag, type->loc, "its type is stated here");
-    return &fe_poison;
+    return fe_error_show(cx, loc, type->loc, type_note(cx, type, is),
+                         "\"%s\" is %s, and %s is asked for", name, have,
+                         type_text(cx, type));
 }
 
 /* The dimensions that the type of a parameter names, of an argument that is an
@@ -104,11 +130,11 @@ fe_check_type(Lower *cx, const char *name, const AstNode *type, FeValue *value,
     if (fe_value_has_poison(value))
         return poison_dims(cx, type);
     if (!fe_type_of(cx, value, &have))
-        return refuse_type(cx, name, type, fe_describe(cx, value), loc);
+        return refuse_type(cx, name, type, fe_describe(cx, value), NULL, loc);
     if (!fe_eval_type(cx, type, &have, &want))
         return &fe_poison;
     if (!ir_type_same_shape(&have, &want))
-        return refuse_type(cx, name, type, fe_type_text(cx, &have), loc);
+        return refuse_type(cx, name, type, fe_type_text(cx, &have), &have, loc);
     if (value->kind == FE_DIM && want.dtype == DT_i64)
         return fe_value_length(cx->arena, value->length.dim);
     if (value->kind == FE_CONST && value->constant.untyped)
@@ -120,7 +146,7 @@ fe_check_type(Lower *cx, const char *name, const AstNode *type, FeValue *value,
         return fe_value_tensor(cx->arena,
                                fe_operand_as(cx, value, want.dtype, loc));
     if (have.dtype != want.dtype)
-        return refuse_type(cx, name, type, fe_type_text(cx, &have), loc);
+        return refuse_type(cx, name, type, fe_type_text(cx, &have), &have, loc);
     return value;
 }
 
@@ -144,6 +170,33 @@ check_unquoted(Lower *cx, const AstNode *formal, const FeArg *arg,
     return false;
 }
 
+/* A warning of a learning rate that nothing is trained with; false with a
+ * message where it is no number. */
+static bool
+check_rate(Lower *cx, const AstNode *formal, const FeArg *arg)
+{
+    enum { MOST = 1000 };
+    const FeValue *v = arg->value;
+    if (strcmp(formal->formal.name, "lr") != 0 ||
+        !is_in_library(cx, formal->loc) || is_in_library(cx, arg->loc))
+        return true;
+    bool is_wrong = v->kind == FE_NEST || (v->kind == FE_CONST &&
+                                           v->constant.scalar.dtype == DT_bool);
+    if (is_wrong)
+        fe_error_note(cx, arg->loc, "write a number, as 0.01",
+                      "a learning rate is a number, not %s",
+                      fe_describe(cx, v));
+    if (is_wrong || v->kind != FE_CONST)
+        return !is_wrong;
+    Scalar s = v->constant.scalar;
+    double rate = dtype_is_float(s.dtype) ? s.f : (double)s.i;
+    if (rate > MOST)
+        fe_warning(cx, arg->loc, arg->loc, "write 0.01, and try 0.1 and 0.001",
+                   "a learning rate of more than %d makes variables infinite",
+                   MOST);
+    return true;
+}
+
 /* "Dense(n_in, n_out, activation = none, dtype = f32)". */
 static const char *
 signature(Lower *cx, const char *name, const AstList *params)
@@ -160,21 +213,51 @@ signature(Lower *cx, const char *name, const AstList *params)
     return str_text(&s);
 }
 
+/* The call with the argument, for a number of which an example can be given. */
+static const char *
+missing_note(Lower *cx, const FeCall *call, const AstList *params,
+             const char *name)
+{
+    static const struct {
+        const char *name, *value;
+    } examples[] = {{"n_in", "4"},  {"n_out", "4"}, {"width", "8"}, {"n", "10"},
+                    {"heads", "2"}, {"size", "3"},  {"lr", "0.01"}};
+    Loc loc = call->loc;
+    Loc end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
+    const char *is = signature(cx, call->name, params);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        const char *text =
+            strcmp(examples[i].name, name) == 0
+                ? fe_edit(cx, loc, end,
+                          fe_format(cx, "%s%s = %s", call->num_args ? ", " : "",
+                                    name, examples[i].value))
+                : NULL;
+        if (text)
+            return fe_format(cx, "write it, as in %s, of %s", text, is);
+    }
+    return fe_format(cx, "it is %s", is);
+}
+
 static bool
 bind_param(Lower *cx, const AstList *params, int i, const FeArg *arg,
-           const FeCall *call)
+           const FeCall *call, FeScope *caller)
 {
     const AstNode *formal = params->data[i];
     const char *name = formal->formal.name;
     FeValue *value;
     if (!arg && !formal->formal.value) {
-        fe_error_note(
-            cx, call->loc,
-            fe_format(cx, "it is %s", signature(cx, call->name, params)),
-            "%s needs the argument \"%s\"", call->name, name);
+        const AstNode *first = params->data[0];
+        bool has_self = strcmp(first->formal.name, "self") == 0;
+        fe_error_show(cx, call->loc, has_self ? first->loc : NO_LOC,
+                      has_self ? "leave self out here: functions of a module "
+                                 "name its members without it"
+                               : missing_note(cx, call, params, name),
+                      "%s needs the argument \"%s\"", call->name, name);
         return false;
     }
     if (arg && !check_unquoted(cx, formal, arg, call))
+        return false;
+    if (arg && !check_rate(cx, formal, arg))
         return false;
     value = arg ? arg->value : fe_eval(cx, formal->formal.value);
     Loc loc = arg ? arg->loc : formal->formal.value->loc;
@@ -182,7 +265,11 @@ bind_param(Lower *cx, const AstList *params, int i, const FeArg *arg,
     if (formal->formal.type && !left_out)
         value = fe_check_type(cx, name, formal->formal.type, value, loc);
     fe_name_value(value, name);
-    fe_bind(cx, cx->scope, name, value, loc);
+    FeBinding *b = fe_bind(cx, cx->scope, name, value, loc);
+    if (b && arg) {
+        b->argument = arg->node;
+        b->caller = caller;
+    }
     return true;
 }
 
@@ -200,7 +287,7 @@ fe_bind_params(Lower *cx, const AstList *params, FeScope *around,
     bool ok = fe_match_args(cx, call, params->len, names, args);
     cx->scope = scope;
     for (int i = 0; ok && i < params->len; i++)
-        ok = bind_param(cx, params, i, args[i], call);
+        ok = bind_param(cx, params, i, args[i], call, saved);
     cx->scope = saved;
     return ok ? scope : NULL;
 }

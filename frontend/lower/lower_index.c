@@ -204,10 +204,10 @@ refuse_row(Lower *cx, int64_t i, const FeIndex *x, Loc loc)
     const char *note = NULL;
     if (i >= 0 && x->axis == 0)
         note = fe_format(cx,
-                         "sum(%s[[%lld]], axis = 0) is this row of each "
-                         "replica's share, and all_reduce(sum, ...) of it the "
-                         "sum of these",
-                         x->of, (long long)i);
+                         "a replica's share of it may have no such row; "
+                         "all_reduce(sum, sum(%s[[%lld]], axis = 0)) is the "
+                         "sum of the rows %lld of those that have one",
+                         x->of, (long long)i, (long long)i);
     fe_error_note(cx, loc, note,
                   "a row of the batch, whose length is known only when the "
                   "program runs");
@@ -218,6 +218,8 @@ static bool
 read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 {
     int64_t i;
+    FeOwn at = fe_own_at(cx, loc);
+    FeAxis axis = {.size = size, .var = x->var, .number = x->axis};
     if (!fe_require_int(cx, v, "an index", loc, &i))
         return false;
     if (!ir_dim_is_const(size) && is_common(cx, size)) {
@@ -232,7 +234,7 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     if (!ir_dim_is_const(size))
         return refuse_row(cx, i, x, loc);
     if (i < -size.c || i >= size.c)
-        return fe_index_error(cx, i, size.c, x->var, loc);
+        return fe_index_error(cx, i, &axis, &at);
     x->kind = INDEX_STATIC;
     x->start = i < 0 ? i + size.c : i;
     x->step = x->size = 1;
@@ -241,7 +243,8 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 
 /* An integer tensor, or a scalar, which becomes an i64. */
 static bool
-read_value(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
+read_value(Lower *cx, FeValue *v, const FeAxis *axis, const FeOwn *at, Loc loc,
+           FeIndex *x)
 {
     x->kind = INDEX_DYNAMIC;
     x->value = fe_operand(cx, v, loc);
@@ -249,7 +252,7 @@ read_value(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         return false;
     if (x->value->type.rank == 0)
         x->value = ir_build_cast(cx->block, x->value, DT_i64, loc);
-    return fe_check_range(cx, x->value, size, x->var, loc);
+    return fe_check_range(cx, x->value, axis, at);
 }
 
 /* Whether v is an integer or several that are known when the program runs. */
@@ -310,12 +313,13 @@ read_item(Lower *cx, const AstNode *item, DType dtype, Dim size, FeIndex *x)
     if (item->kind == AST_SLICE)
         return read_slice(cx, item, size, x);
     FeValue *v = fe_eval(cx, item);
+    FeOwn at = fe_own(cx, item);
+    FeAxis axis = {.size = size, .var = x->var, .number = x->axis};
     if (is_float(cx, v, &t))
-        return fe_index_dtype_error(cx, t, fe_ast_text(cx->arena, item),
-                                    item->loc);
+        return fe_index_dtype_error(cx, t, &at);
     if (is_mask(cx, v))
         return refuse_mask(cx, item, x->of, dtype);
-    return is_value(cx, v) ? read_value(cx, v, size, item->loc, x)
+    return is_value(cx, v) ? read_value(cx, v, &axis, &at, item->loc, x)
                            : read_number(cx, v, size, item->loc, x);
 }
 
@@ -589,8 +593,12 @@ static FeValue *
 take_items(Lower *cx, FeValue *list, FeValue *i, const AstNode *n)
 {
     FeIndex index = {0};
+    FeOwn at = fe_own(cx, n->index.items.data[0]);
+    FeAxis axis = {.list = n->loc};
     IrValue *x = fe_operand(cx, list, n->index.value->loc);
-    if (!x || !read_value(cx, i, x->type.dims[0], n->loc, &index))
+    if (x)
+        axis.size = x->type.dims[0];
+    if (!x || !read_value(cx, i, &axis, &at, n->loc, &index))
         return &fe_poison;
     return fe_take(cx, x, index.value, 0, n->loc);
 }

@@ -169,7 +169,7 @@ lower_condition(Lower *cx, Loop *l, IrBlock *region)
 static Outcome
 lower_body(Lower *cx, Loop *l, IrBlock *region)
 {
-    FeDivergence divergence = {cx->divergence, l->kind->what, l->loc};
+    FeDivergence divergence = {cx->divergence, l->kind->what, l->loc, l->cond};
     FeRegion saved = fe_region_enter(cx, region, cx->context);
     int mark = cx->writes.len;
     int64_t errors = cx->num_errors;
@@ -179,7 +179,7 @@ lower_body(Lower *cx, Loop *l, IrBlock *region)
         cx->divergence = &divergence;
     fe_carried_bind(cx, &l->carry, region);
     lower_iteration(cx, l);
-    bool ok = fe_carried_end(cx, &l->carry, l->node->loc, &yields, &grew);
+    bool ok = fe_carried_end(cx, &l->carry, l->node, &yields, &grew);
     if (ok)
         ir_build_yield(region, yields.len, yields.data, l->loc);
     fe_undo_writes(cx, mark);

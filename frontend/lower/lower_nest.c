@@ -212,6 +212,43 @@ fe_eval_comprehension(Lower *cx, const AstNode *n)
 
 /* ---- zip ---------------------------------------------------------------- */
 
+/* The gradients of other variables than those that an optimizer is given. */
+static bool
+refuse_gradients(Lower *cx, int num_gradients, int num_vars)
+{
+    const AstNode *vars = fe_written_name(cx, "vars");
+    const AstNode *grads = fe_written_name(cx, "grads");
+    if (!vars || !grads)
+        return false;
+    bool is_grad = grads->kind == AST_CALL && grads->call.args.len == 2;
+    const char *own = fe_ast_text(cx->arena, vars);
+    const char *text =
+        is_grad ? fe_edit(cx, grads->loc, grads->call.args.data[1]->loc, own)
+                : NULL;
+    FeOwn at = {.loc = grads->loc, .calls = fe_own_call(cx).calls};
+    fe_error_own(cx, &at, NO_LOC,
+                 fe_format(cx, "write %s, of the variables that come before it",
+                           text ? text : fe_format(cx, "grad(loss, %s)", own)),
+                 "there are %d gradients for %d variables", num_gradients,
+                 num_vars);
+    return true;
+}
+
+static void
+refuse_lengths(Lower *cx, const FeArg *arg, int len, int other)
+{
+    bool is_library = diag_is_library(cx->diag, arg->loc.file);
+    if (is_library && refuse_gradients(cx, len, other))
+        return;
+    fe_error_note(
+        cx, arg->loc,
+        is_library ? "variables and their own gradients: apply(vars, "
+                     "grad(loss, vars))"
+                   : NULL,
+        "zip goes over nests of one length, and these have %d and %d items",
+        len, other);
+}
+
 static bool
 check_zipped(Lower *cx, const FeArg *arg, int len)
 {
@@ -224,14 +261,7 @@ check_zipped(Lower *cx, const FeArg *arg, int len)
         fe_error(cx, arg->loc, "zip goes over nests, not %s",
                  fe_describe(cx, v));
     else if (len >= 0 && v->nest.len != len)
-        fe_error_note(
-            cx, arg->loc,
-            loc_is_same(fe_user_loc(cx, arg->loc), arg->loc)
-                ? NULL
-                : "variables and their own gradients: apply(vars, grad(loss, "
-                  "vars))",
-            "zip goes over nests of one length, and these have %d and %d items",
-            len, v->nest.len);
+        refuse_lengths(cx, arg, len, v->nest.len);
     else
         return true;
     return false;
@@ -305,9 +335,15 @@ field_note(Lower *cx, const FeValue *v, const AstNode *n)
     if (items_have(v, name))
         return fe_format(cx, "its items have: [x.%s for x in %s]", name,
                          object);
+    const char *args = fe_arguments_behind(cx, n->loc);
     if (fe_hint_method(name))
-        return fe_hint_method(name);
+        return fe_filled(cx, fe_hint_method(name), object, args);
     const FeBuiltin *b = fe_builtin_find(name);
+    bool is_tuple =
+        strcmp(name, "reshape") == 0 || strcmp(name, "transpose") == 0;
+    if (b && args && *args && !strchr(args, '='))
+        return fe_format(cx, "it is a function: %s(%s, %s%s%s)", name, object,
+                         is_tuple ? "(" : "", args, is_tuple ? ")" : "");
     return b ? fe_format(cx, "it is a function: %s(%s%s)", name, object,
                          fe_builtin_needs(cx->arena, b))
              : NULL;
@@ -380,6 +416,25 @@ fe_eval_field(Lower *cx, const AstNode *n)
     return fe_field_of(cx, fe_eval(cx, n->field.value), n);
 }
 
+/* The error that v, which n takes an element of, has none.  An argument of the
+ * library was to be a tuple. */
+static FeValue *
+no_elements(Lower *cx, const FeValue *v, const AstNode *n)
+{
+    FeOwn at = fe_own(cx, n->element.value);
+    const char *text = fe_own_text(cx, &at);
+    bool is_argument = diag_is_library(cx->diag, n->loc.file) && text;
+    if (!is_argument)
+        at = fe_own_at(cx, n->loc);
+    if (is_argument && n->element.value->kind == AST_NAME)
+        return fe_error_own(cx, &at, NO_LOC,
+                            fe_format(cx, "write (%s, %s)", text, text),
+                            "\"%s\" is a tuple, not %s",
+                            n->element.value->name.text, fe_describe(cx, v));
+    return fe_error_own(cx, &at, NO_LOC, NULL, "%s has no element %lld",
+                        fe_describe(cx, v), (long long)n->element.index);
+}
+
 FeValue *
 fe_eval_element(Lower *cx, const AstNode *n)
 {
@@ -388,8 +443,7 @@ fe_eval_element(Lower *cx, const AstNode *n)
     if (fe_is_poison(v))
         return v;
     if (v->kind != FE_NEST)
-        return fe_error(cx, n->loc, "%s has no element %lld",
-                        fe_describe(cx, v), (long long)i);
+        return no_elements(cx, v, n);
     if (i >= v->nest.len)
         return fe_error(cx, n->loc, "there is no element %lld: it has %d",
                         (long long)i, v->nest.len);

@@ -184,18 +184,31 @@ require_mut(Lower *cx, const char *name, Loc loc)
     return NULL;
 }
 
+/* Whether "let" stands before a name. */
+static bool
+is_written_let(Lower *cx, Loc name)
+{
+    Loc before = {name.line, name.col - 4, 4, name.file};
+    const char *text = name.col > 4 ? fe_source(cx, before) : NULL;
+    return text && strcmp(text, "let ") == 0;
+}
+
 /* A name that is neither a mut nor a variable. */
 static void
 refuse_target(Lower *cx, const char *name, const FeValue *v, Loc loc)
 {
     FeFoundBinding found = fe_find_binding(cx, name);
+    bool is_let = found.binding && is_written_let(cx, found.binding->loc);
     bool is_local = found.binding && found.binding->scope->kind >= SCOPE_FUNC;
     if (v->kind == FE_PARAM)
         fe_error(cx, loc, "\"%s\" is a param, which tfd-run --set sets", name);
     else
-        fe_error_note(
-            cx, loc,
-            is_local ? fe_format(cx, "declare it as mut %s = ...", name) : NULL,
+        fe_error_show(
+            cx, loc, is_let ? found.binding->loc : NO_LOC,
+            is_let
+                ? fe_format(cx, "write mut %s in place of let %s", name, name)
+            : is_local ? fe_format(cx, "declare it as mut %s = ...", name)
+                       : NULL,
             "\"%s\" is neither a mut nor a variable", name);
 }
 

@@ -108,11 +108,18 @@ check_statement(FeParser *ps, const AstNode *n, bool is_value)
         diag_error(ps->diag, n->loc,
                    "the last line of this branch must be its value");
     if (!is_value && fe_ast_is_expr(n) && !has_effect(n)) {
+        ps->num_idle++;
         diag_error(ps->diag, n->loc,
                    "this line computes a value and does nothing with it");
-        diag_note(ps->diag, n->loc,
-                  "leave it out: a statement that is only an expression is a "
-                  "call, run, schedule, merge, update or if");
+        if (n == ps->last_of_fn && n->kind != AST_NONE)
+            diag_note(ps->diag, n->loc,
+                      "write return %s, if the function is "
+                      "to have this value",
+                      fe_ast_text(ps->arena, n));
+        else
+            diag_note(ps->diag, n->loc,
+                      "leave it out: a statement that is only an expression is "
+                      "a call, run, schedule, merge, update or if");
     }
     if (n->kind == AST_IF)
         check_if(ps, n, is_value);
@@ -135,6 +142,10 @@ static void
 check(FeParser *ps, const AstNode *n)
 {
     AstNode *child;
+    if (n->kind == AST_FN && n->fn.body->kind == AST_BLOCK) {
+        const AstList *stmts = &n->fn.body->block.stmts;
+        ps->last_of_fn = stmts->len ? stmts->data[stmts->len - 1] : NULL;
+    }
     if (n->kind == AST_IF)
         check_if(ps, n, true);
     else if (n->kind == AST_BLOCK)
@@ -167,8 +178,8 @@ refuse_size(FeParser *ps)
 }
 
 AstNode *
-fe_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
-         size_t len)
+fe_parse_on(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
+            size_t len)
 {
     FeParser ps = {.arena = a, .names = names, .diag = d, .file = file};
     int before = diag_num_errors(d);
@@ -177,5 +188,14 @@ fe_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
         refuse_size(&ps);
     else if (check_text(&ps, text, len))
         parse_text(&ps, text, len);
-    return diag_num_errors(d) == before ? ps.program : NULL;
+    return diag_num_errors(d) == before + ps.num_idle ? ps.program : NULL;
+}
+
+AstNode *
+fe_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
+         size_t len)
+{
+    int before = diag_num_errors(d);
+    AstNode *tree = fe_parse_on(a, names, d, file, text, len);
+    return diag_num_errors(d) == before ? tree : NULL;
 }

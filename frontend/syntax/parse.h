@@ -20,5 +20,9 @@
  */
 AstNode *fe_parse(Arena *a, Intern *names, Diag *d, uint16_t file,
                   const char *text, size_t len);
+/* The same, but the tree also where all errors are of lines that do nothing, so
+ * that who goes on finds the errors in the rest. */
+AstNode *fe_parse_on(Arena *a, Intern *names, Diag *d, uint16_t file,
+                     const char *text, size_t len);
 
 #endif

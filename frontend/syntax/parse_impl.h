@@ -63,6 +63,8 @@ typedef struct FeParser {
     bool stopped;        /* nothing further is read or reported */
     bool recovering;     /* skipping to the next declaration, in silence */
     uint32_t error_line; /* of the last error; 0: none */
+    const AstNode *last_of_fn; /* the last statement of the last function */
+    int num_idle;              /* errors that leave the tree whole */
 
     /* scan.l */
     void *scanner;

@@ -397,6 +397,87 @@ is_second_statement(const FeParser *ps, const Expected *set)
     return false;
 }
 
+/* if x > 1: of Python. */
+static bool
+is_colon_for_block(const FeParser *ps, const Expected *set)
+{
+    return ps->last.kind == T_COLON && expects(set, "{");
+}
+
+/* 1..=3 of Rust. */
+static bool
+is_closed_range(const FeParser *ps, const Expected *set)
+{
+    return is_operand_due(set) && ps->last.kind == T_ASSIGN &&
+           ps->before_last.kind == T_DOTDOT;
+}
+
+static bool
+is_slash_comment(const FeParser *ps, const Expected *set)
+{
+    return ps->last.kind == T_FLOORDIV && ps->last.first_on_line &&
+           (is_declaration_due(set) || is_statement_due(set));
+}
+
+/* f"..." of Python. */
+static bool
+is_prefixed_string(const FeParser *ps, const Expected *set)
+{
+    const FeToken *t = &ps->before_last;
+    (void)set;
+    return ps->last.kind == T_STRING_BEGIN && t->kind == T_NAME &&
+           strcmp(t->text, "f") == 0 && t->place.end == ps->last.place.start;
+}
+
+/* print x */
+static bool
+is_call_without(const FeParser *ps, const Expected *set)
+{
+    const FeToken *t = &ps->before_last;
+    return expects(set, ";") && !ps->last.first_on_line && t->kind == T_NAME &&
+           t->first_on_line &&
+           (strcmp(t->text, "print") == 0 || strcmp(t->text, "assert") == 0);
+}
+
+/* int z = 3 */
+static bool
+is_declared_as_in_c(const FeParser *ps, const Expected *set)
+{
+    static const char *const types[] = {
+        "int", "float", "double", "auto", "bool", "f32", "f64", "i32", "i64"};
+    const FeToken *t = &ps->before_last;
+    if (!expects(set, ";") || ps->last.kind != T_NAME || t->kind != T_NAME)
+        return false;
+    for (int i = 0; i < COUNT(types); i++)
+        if (strcmp(t->text, types[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Two operands in parentheses or in a list. */
+static bool
+is_comma_missing(const FeParser *ps, const Expected *set)
+{
+    int kind = ps->last.kind;
+    return expects(set, ",") && (expects(set, ")") || expects(set, "]")) &&
+           !ps->last.first_on_line &&
+           (kind == T_INT || kind == T_FLOAT || kind == T_NAME ||
+            kind == T_STRING_BEGIN);
+}
+
+/* The line of a token, from it on and without blanks at its end. */
+static const char *
+line_from(FeParser *ps, uint32_t start)
+{
+    size_t n = 0;
+    while (start + n < ps->len && ps->text[start + n] != '\n')
+        n++;
+    while (n &&
+           (ps->text[start + n - 1] == ' ' || ps->text[start + n - 1] == ';'))
+        n--;
+    return arena_printf(ps->arena, "%.*s", (int)n, ps->text + start);
+}
+
 typedef struct Slip {
     bool (*is_it)(const FeParser *ps, const Expected *set);
     const char *message;
@@ -415,7 +496,25 @@ static const Slip slip_info[] = {
      NULL},
     {is_if_behind, MESSAGE("an if stands before its values"),
      "write (if c { a } else { b })"},
-    {is_bare_tuple, MESSAGE("a tuple is written in parentheses"), NULL},
+    {is_colon_for_block, MESSAGE("a block stands in braces"),
+     "write { in place of the colon, and } behind the last line of the block"},
+    {is_closed_range,
+     MESSAGE("there is no ..=: a range has all numbers below "
+             "its end"),
+     "leave the = out, and write the number after the last one: 1..4 is 1, 2 "
+     "and 3"},
+    {is_slash_comment, MESSAGE("a comment begins with #"),
+     "write # in place of //"},
+    {is_prefixed_string, MESSAGE("there is no f before a string"),
+     "leave the f out: every string has its values in braces"},
+    {is_declared_as_in_c,
+     MESSAGE("a local is declared by let, or by mut if it "
+             "changes"),
+     "write let in place of the type"},
+    {is_comma_missing, MESSAGE("two values have a comma between them"),
+     "write , before this one"},
+    {is_bare_tuple, MESSAGE("a tuple is written in parentheses"),
+     "write it as in (a, b)"},
     {is_empty_hole,
      MESSAGE("there is no expression in this hole of the string"),
      "braces are written {{ and }}"},
@@ -425,21 +524,90 @@ static const Slip slip_info[] = {
     {is_value_missing, MESSAGE("this declaration needs a value"),
      "write it behind a =, as in param lr: f32 = 0.1"},
     {is_second_statement,
-     MESSAGE("two statements on one line have a ; between them"), NULL},
+     MESSAGE("two statements on one line have a ; between them"),
+     "write ; before this one"},
     {is_operator_at_start,
      MESSAGE("a statement does not begin with an operator"),
      "end the line before with it, or put the expression in parentheses"},
 };
 
+/* print("loss {loss}") of "loss", loss. */
+static const char *
+print_of(FeParser *ps, const char *arguments)
+{
+    const char *quote = *arguments == '"' ? strchr(arguments + 1, '"') : NULL;
+    Str s = str_new(ps->arena);
+    if (quote)
+        str_addf(&s, "print(%.*s", (int)(quote - arguments), arguments);
+    else
+        str_add(&s, "print(\"");
+    const char *rest = quote ? quote + 1 : arguments;
+    while (*rest) {
+        rest += strspn(rest, ", ");
+        int n = (int)strcspn(rest, ",");
+        str_addf(&s, "%s{%.*s}", s.len > 7 ? " " : "", n, rest);
+        rest += n;
+    }
+    str_add(&s, "\")");
+    return str_text(&s);
+}
+
+/* A call of print or assert whose arguments stand in no parentheses. */
+static bool
+report_call(FeParser *ps, const Expected *set)
+{
+    if (!is_call_without(ps, set))
+        return false;
+    const char *name = ps->before_last.text;
+    const char *rest = line_from(ps, ps->last.place.start);
+    fe_syntax_error(ps, ps->before_last.place,
+                    "the arguments of a function stand in parentheses");
+    fe_note(ps, ps->before_last.place, "write %s",
+            strcmp(name, "print") == 0
+                ? print_of(ps, rest)
+                : arena_printf(ps->arena, "%s(%s, \"it does not hold\")", name,
+                               rest));
+    return true;
+}
+
+/* return (a, b), of return a, b; let (a, b), of let a, b = ...  NULL where
+ * the line is another one. */
+static const char *
+tuple_of(FeParser *ps)
+{
+    static const char *const words[] = {"return ", "let ", "mut ", "for "};
+    uint32_t comma = ps->last.place.start, line = comma;
+    while (line > 0 && ps->text[line - 1] != '\n')
+        line--;
+    const char *text = line_from(ps, line);
+    for (int i = 0; i < COUNT(words); i++) {
+        const char *at = strstr(text, words[i]);
+        if (!at || at > text + (comma - line))
+            continue;
+        const char *from = at + strlen(words[i]);
+        const char *end = i == 0 ? NULL : strstr(from, i == 3 ? " in " : " = ");
+        int n = end ? (int)(end - from) : (int)strcspn(from, ";}");
+        while (n && from[n - 1] == ' ')
+            n--;
+        return arena_printf(ps->arena, "%s(%.*s)", words[i], n, from);
+    }
+    return NULL;
+}
+
 static bool
 report_slip(FeParser *ps, const Expected *set)
 {
+    if (report_call(ps, set))
+        return true;
     for (int i = 0; i < COUNT(slip_info); i++) {
         const Slip *slip = &slip_info[i];
         if (!slip->is_it(ps, set))
             continue;
         fe_syntax_error(ps, place_of_error(ps), "%s", slip->message);
-        if (slip->note)
+        const char *tuple = slip->is_it == is_bare_tuple ? tuple_of(ps) : NULL;
+        if (tuple)
+            fe_note(ps, place_of_error(ps), "write %s", tuple);
+        else if (slip->note)
             fe_note(ps, place_of_error(ps), "%s", slip->note);
         return true;
     }
@@ -455,15 +623,67 @@ static const struct {
     {"func", "a function is fn f(x) { ... }"},
     {"function", "a function is fn f(x) { ... }"},
     {"lambda", "a function without a name is fn(x) = ..."},
-    {"elif", "did you mean else if?"},
+    {"elif", "write else if behind the } of the branch before"},
     {"elseif", "did you mean else if?"},
-    {"import", "a module of the library, or a file, is taken by use nn"},
+    {"import", "leave this line out: what others import is there without it, "
+               "and use nn takes a module of the library, or a file"},
     {"include", "a module of the library, or a file, is taken by use nn"},
     {"from", "a module of the library, or a file, is taken by use nn"},
+    {"is", "write == in place of is"},
+    {"try", "a mistake ends the program: leave it out"},
     {"class", "did you mean module?"},
     {"struct", "did you mean module?"},
     {"foreach", "did you mean for?"},
 };
+
+/* The head of a function as it stands behind def: "step(e)"; NULL if it is not
+ * on that line. */
+static const char *
+head_behind(FeParser *ps, const FeToken *def)
+{
+    const char *from = ps->text + def->place.end;
+    const char *end = ps->text + ps->len;
+    while (from < end && *from == ' ')
+        from++;
+    const char *at = from;
+    while (at < end && *at != '\n' && *at != ')')
+        at++;
+    return at < end && *at == ')'
+               ? arena_printf(ps->arena, "%.*s", (int)(at + 1 - from), from)
+               : NULL;
+}
+
+/* fn(x) = of lambda x: */
+static const char *
+lambda_head(FeParser *ps, const FeToken *t)
+{
+    const char *rest = line_from(ps, t->place.end);
+    size_t n = strcspn(rest, ":");
+    rest += strspn(rest, " ");
+    return rest[0] && n ? arena_printf(ps->arena,
+                                       "write fn(%.*s) = in place of "
+                                       "lambda %.*s:",
+                                       (int)strcspn(rest, ":"), rest,
+                                       (int)strcspn(rest, ":"), rest)
+                        : NULL;
+}
+
+static void
+note_foreign(FeParser *ps, const FeToken *t, const char *note)
+{
+    bool is_function = strncmp(note, "a function is", 13) == 0;
+    const char *head = is_function ? head_behind(ps, t) : NULL;
+    const char *lambda =
+        strcmp(t->text, "lambda") == 0 ? lambda_head(ps, t) : NULL;
+    if (lambda)
+        fe_note(ps, t->place, "%s", lambda);
+    else if (head)
+        fe_note(ps, t->place,
+                "write fn %s {, and } behind the last line of the function",
+                head);
+    else
+        fe_note(ps, t->place, "%s", note);
+}
 
 /* A name where none can stand, or before another name. */
 static bool
@@ -479,7 +699,7 @@ report_foreign_word(FeParser *ps)
             continue;
         fe_syntax_error(ps, t->place, "there is no \"%s\" in this language",
                         word);
-        fe_note(ps, t->place, "%s", foreign_words[i].note);
+        note_foreign(ps, t, foreign_words[i].note);
         return true;
     }
     return false;
@@ -505,7 +725,10 @@ static void
 note_open(FeParser *ps, const FeBracket *b)
 {
     char bracket = b->kind == OPEN_HOLE ? '{' : (char)b->kind;
-    fe_note(ps, b->place, "the %c that is not closed is here", bracket);
+    char closer = bracket == '(' ? ')' : bracket == '[' ? ']' : '}';
+    fe_note(ps, b->place,
+            "the %c that is not closed is here: write %c where it ends",
+            bracket, closer);
 }
 
 /* A "}" is missing, and maybe far above. */

@@ -56,13 +56,30 @@ mark_per_replica_output(IrOp *op, void *unused)
         ir_set_int(op, A_each, 1);
 }
 
+/* The first return in n; loc without one. */
+static Loc
+returned_at(const AstNode *n, Loc loc)
+{
+    AstNode *child;
+    if (n->kind == AST_RETURN)
+        return n->loc;
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));) {
+        Loc found = child->kind == AST_FN ? loc : returned_at(child, loc);
+        if (!loc_is_same(found, loc))
+            return found;
+    }
+    return loc;
+}
+
 static void
 lower_body(Lower *cx, const AstNode *body, Loc loc)
 {
     FeScope *scope = fe_scope_new(cx, cx->file, SCOPE_FUNC);
     FeValue *v = fe_exec_body(cx, scope, body);
     if (v->kind != FE_NONE && !fe_is_poison(v))
-        fe_error(cx, loc, "main returns nothing");
+        fe_error_note(cx, returned_at(body, loc),
+                      "leave the return out; print(...) shows a value",
+                      "main returns nothing");
 }
 
 static void
@@ -161,7 +178,8 @@ fe_compile(Arena *a, Intern *names, Diag *d, const FeOptions *options)
     uint16_t file = diag_add_source(d, file_name(options->path), options->text,
                                     options->len);
     diag_set_path(d, file, options->path);
-    AstNode *program = fe_parse(a, names, d, file, options->text, options->len);
+    AstNode *program =
+        fe_parse_on(a, names, d, file, options->text, options->len);
     if (!program)
         return NULL;
     init_lower(&cx, a, names, d, options);

@@ -241,7 +241,10 @@ declare(Lower *cx, const AstNode *n, FeValue *colocate)
         return &fe_poison;
     read_trainable(v, n);
     bool unsynced = forget_sync(cx->module, v);
-    fe_var_add(cx, v, n->var.outside, false)->unsynced = unsynced;
+    FeVarInfo *info = fe_var_add(cx, v, n->var.outside, false);
+    info->unsynced = unsynced;
+    info->decl = n;
+    info->scope = cx->scope;
     return fe_value_var(cx->arena, v);
 }
 
@@ -358,6 +361,44 @@ fe_vars_finish(Lower *cx)
             make_init(cx, s->vars.data[k].var, s->scope, s->init,
                       s->vars.data[k].of);
     }
+}
+
+/* ---- where a length is written ------------------------------------------ */
+
+/* The call that made the instance that a scope is within. */
+static Loc
+made_at(const FeScope *scope)
+{
+    while (scope && scope->kind != SCOPE_INSTANCE)
+        scope = scope->parent;
+    return scope ? scope->instance->loc : NO_LOC;
+}
+
+Loc
+fe_var_type_loc(Lower *cx, const char *var)
+{
+    const FeVarInfo *info = map_get(fe_vars(cx)->infos, var);
+    Loc loc = info && info->decl ? info->decl->var.type->loc : NO_LOC;
+    return diag_is_library(cx->diag, loc.file) ? NO_LOC : loc;
+}
+
+bool
+fe_var_length(Lower *cx, const char *var, int axis, Loc *length, Loc *around)
+{
+    const FeVarInfo *info = var ? map_get(fe_vars(cx)->infos, var) : NULL;
+    const AstNode *type = info && info->decl ? info->decl->var.type : NULL;
+    if (!type || axis >= type->type.dims.len)
+        return false;
+    const AstNode *dim = type->type.dims.data[axis];
+    FeScope *saved = cx->scope;
+    cx->scope = info->scope;
+    const AstNode *own = fe_written(cx, dim);
+    cx->scope = saved;
+    if (!own)
+        return false;
+    *length = own->loc;
+    *around = own == dim ? type->loc : made_at(info->scope);
+    return true;
 }
 
 /* ---- lists of variables ------------------------------------------------- */

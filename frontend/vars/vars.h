@@ -9,6 +9,8 @@
 /* Properties of a VAR clause that IrVar does not have. */
 typedef struct FeVarInfo {
     IrVar *var;
+    const AstNode *decl; /* VAR, and the names around it; NULL: a slot's */
+    FeScope *scope;
     bool outside; /* not created in the strategy's scope */
     bool is_slot;
     bool unsynced; /* declared sync(on_read), which the strategy has not */

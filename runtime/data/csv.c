@@ -274,6 +274,13 @@ find_column(Csv *c, const char *name, int64_t *out)
             return rt_file_error(c->file, "has two columns \"%s\"", name);
         *out = i;
     }
+    const char *near =
+        *out < 0 ? nearest_name(name, c->header.data, c->header.len) : NULL;
+    if (near)
+        return rt_file_error(c->file,
+                             "has no column \"%s\"; it has %s: write %s in "
+                             "place of %s",
+                             name, header_text(c), near, name);
     if (*out < 0)
         return rt_file_error(c->file, "has no column \"%s\"; it has %s", name,
                              header_text(c));
@@ -519,6 +526,26 @@ quoted(Arena *a, const char *text)
     return str_text(&s);
 }
 
+/* The type that the column is to be declared with for such a value; "" where
+ * there is none. */
+static const char *
+other_type(const Csv *c, const char *text, DType t, int64_t column)
+{
+    static const DType wider[] = {DT_i64, DT_f32};
+    Scalar x;
+    for (size_t i = 0; i < sizeof wider / sizeof *wider; i++) {
+        if (wider[i] == t || dtype_is_float(t) ||
+            !parse_value(text, wider[i], &x))
+            continue;
+        const char *type = dtype_info[wider[i]].name;
+        return column < c->header.len
+                   ? arena_printf(c->file->arena, "; declare it as %s: %s",
+                                  c->header.data[column], type)
+                   : arena_printf(c->file->arena, "; declare it as %s", type);
+    }
+    return "";
+}
+
 static Status
 read_value(const Csv *c, int component, DType t, int64_t column, Scalar *out)
 {
@@ -526,9 +553,10 @@ read_value(const Csv *c, int component, DType t, int64_t column, Scalar *out)
     if (!is_missing(text)) {
         if (parse_value(text, t, out))
             return OK;
-        return rt_line_error(c->file, "%s in %s is no %s",
+        return rt_line_error(c->file, "%s in %s is no %s%s",
                              quoted(c->file->arena, text),
-                             column_text(c, column), dtype_info[t].name);
+                             column_text(c, column), dtype_info[t].name,
+                             other_type(c, text, t, column));
     }
     if (rt_file_default(c->file, component, out))
         return OK;

@@ -260,13 +260,50 @@ static const RtNodeOps files_ops = {files_next, files_rewind, files_archive};
 
 /* ---- making one ---------------------------------------------------------- */
 
+/* The name in the folder of a file that is not there which is most like it, or
+ * NULL. */
+static const char *
+file_beside(Arena *a, const char *path)
+{
+    FileNames names = {0};
+    const char *slash = strrchr(path, '/');
+    const char *folder =
+        slash ? arena_printf(a, "%.*s", (int)(slash - path) + 1, path) : ".";
+    if (access(path, F_OK) == 0)
+        return NULL;
+    Status st = file_list(a, folder, &names);
+    bool is_read = !st;
+    status_free(st);
+    return is_read
+               ? nearest_name(slash ? slash + 1 : path, names.data, names.len)
+               : NULL;
+}
+
+/* The line of the stage, and a note with a file of almost that name. */
 static Status
-while_opening(const RtNode *n, const char *path, Status st)
+show_with_near(const RtNode *n, const char *path, Status st)
+{
+    Arena *scratch = arena_new(NULL, "names of files");
+    Str lines = str_new(scratch);
+    const char *near = file_beside(scratch, path);
+    st = rt_stage_show(n, st);
+    str_add(&lines, status_lines(st));
+    if (near)
+        str_addf(&lines, "%s: note: did you mean \"%s\"?\n",
+                 rt_stage_location(n), near);
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
+}
+
+/* name is the path as the program has it. */
+static Status
+while_opening(const RtNode *n, const char *path, const char *name, Status st)
 {
     if (!st)
         return OK;
-    return status_note(rt_stage_show(n, st), "opening %s(\"%s\") at %s",
-                       ir_stage_info[n->stage->kind].name, path,
+    return status_note(show_with_near(n, path, st), "opening %s(\"%s\") at %s",
+                       ir_stage_info[n->stage->kind].name, name,
                        rt_stage_location(n));
 }
 
@@ -284,7 +321,7 @@ check_file(RtNode *n, int i, RtElement *scratch, int64_t *room)
     if (!st && s->file.stream && *room < rt_stream_footprint(s->file.stream))
         *room = rt_stream_footprint(s->file.stream);
     close_file(s);
-    return while_opening(n, s->paths.data[i].name, st);
+    return while_opening(n, s->paths.data[i].path, s->paths.data[i].name, st);
 }
 
 static const RtFileFormat *
@@ -350,7 +387,7 @@ add_stated(RtNode *n, const char *stated, const RtDataOptions *options)
     if (!path || !*path)
         return status_new(STATUS_INPUT, "%s: a param gives it no path",
                           rt_stage_location(n));
-    return while_opening(n, path, add_paths(n, path, options));
+    return while_opening(n, path, path, add_paths(n, path, options));
 }
 
 Status

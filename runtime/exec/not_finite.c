@@ -33,8 +33,8 @@ rt_warn_not_finite(RtRun *run)
     rt_progress_clear(&run->progress);
     const char *text = message_printf(
         scratch,
-        "a value of step %lld is not finite; tfd-run --check-nan names what "
-        "made it",
+        "a value of step %lld is not finite, most often of a learning rate "
+        "that is too high; tfd-run --check-nan names what made it",
         (long long)run->stats.steps + 1);
     str_addf(&s, "%s:%u:%u: warning: %s\n", diag_source_name(d, op->loc.file),
              op->loc.line, op->loc.col, text);

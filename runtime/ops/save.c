@@ -5,7 +5,9 @@
  * write them there.  A checkpoint is one file in a folder of its own, which may
  * have other files, and atomically replaces the previous one.
  */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include "ir/base/io/file.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/exec/not_finite.h"
@@ -265,6 +267,11 @@ restore(Checkpoint *c)
 {
     int n;
     RtTensor *tensors;
+    if (access(c->path, F_OK) != 0 && errno == ENOENT)
+        return status_new(STATUS_INPUT,
+                          "there is no checkpoint \"%s\": save(\"%s\") makes "
+                          "it, in a run before or earlier in this one",
+                          c->folder, c->folder);
     c->places = map_new(c->arena);
     for (int i = 0; i < c->num_vars; i++)
         map_set(c->places, c->names[i], rt_host_value(c->inv, &c->op->out[i]));

@@ -137,9 +137,11 @@ static const struct {
     const char *file, *stages, *want;
 } csv_errors[] = {
     {"1\nx\n", ONE, "\"t.csv\", line 2: \"x\" in column 0 is no i32"},
-    {"1\n\n\n2.0\n", ONE, "\"t.csv\", line 4: \"2.0\" in column 0 is no i32"},
+    {"1\n\n\n2.0\n", ONE, "\"t.csv\", line 4: \"2.0\" in column 0 is no i32; "
+     "declare it as f32"},
     {"1\n99999999999\n", ONE,
-     "\"t.csv\", line 2: \"99999999999\" in column 0 is no i32"},
+     "\"t.csv\", line 2: \"99999999999\" in column 0 is no i32; "
+     "declare it as i64"},
     {"1\n\"\"\n", ONE,
      "\"t.csv\", line 2: column 0 is empty; csv(..., missing = 0) gives such "
      "fields a value"},
@@ -171,7 +173,8 @@ static const struct {
     {"1e39,1\n", TWO, "\"t.csv\", line 1: \"1e39\" in column 0 is no f32"},
     {"1e,1\n", TWO, "\"t.csv\", line 1: \"1e\" in column 0 is no f32"},
     {".,1\n", TWO, "\"t.csv\", line 1: \".\" in column 0 is no f32"},
-    {"1,1e0\n", TWO, "\"t.csv\", line 1: \"1e0\" in column 1 is no i32"},
+    {"1,1e0\n", TWO, "\"t.csv\", line 1: \"1e0\" in column 1 is no i32; "
+     "declare it as f32"},
     {"1,1.\n", TWO, "\"t.csv\", line 1: \"1.\" in column 1 is no i32"},
     {"abc\nabcd\n", TEXT,
      "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds; state a "
@@ -179,7 +182,8 @@ static const struct {
     {"2\n", CSV(0, "", "bool") BATCH(8, "bool[b8]"),
      "\"t.csv\", line 1: \"2\" in column 0 is no bool"},
     {"-1\n", CSV(0, "", "u8") BATCH(1, "u8[b1]"),
-     "\"t.csv\", line 1: \"-1\" in column 0 is no u8"},
+     "\"t.csv\", line 1: \"-1\" in column 0 is no u8; "
+     "declare it as i64"},
 };
 
 static void

@@ -175,7 +175,8 @@ static const struct {
     {".,1\n", TWO, "\"t.csv\", line 1: \".\" in column 0 is no f32"},
     {"1,1e0\n", TWO, "\"t.csv\", line 1: \"1e0\" in column 1 is no i32; "
      "declare it as f32"},
-    {"1,1.\n", TWO, "\"t.csv\", line 1: \"1.\" in column 1 is no i32"},
+    {"1,1.\n", TWO, "\"t.csv\", line 1: \"1.\" in column 1 is no i32; "
+     "declare it as f32"},
     {"abc\nabcd\n", TEXT,
      "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds; state a "
      "longer type"},

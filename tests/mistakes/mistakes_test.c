@@ -1,9 +1,14 @@
 /*
  * mistakes_test.c - what users are told about their mistakes
  *
- *   NAME.tfd   a program with a mistake that somebody made
- *   NAME.txt   commands, as they are typed beside it, all that they print, and
- *              their exit status
+ *   NAME.tfd            a program with a mistake that somebody made
+ *   NAME.txt            commands, as they are typed beside it, all that they
+ *                       print, and their exit status
+ *   repaired/NAME.tfd   the program with the repairs that the messages suggest
+ *
+ * A repaired program compiles and runs without a message, and every word in it
+ * that the mistaken one does not have is in the messages, so that these say all
+ * that is to be written.
  *
  * A program is compiled for two devices and, if that succeeds, run; another
  * command is a line "#! ..." of the program.  What comes after a command that
@@ -100,7 +105,76 @@ session_of(Commands commands, const char *folder)
     return str_text(&out);
 }
 
+/* ---- repairs ---------------------------------------------------------------
+ */
+
+/* The next word of a program, or number, from *at on; NULL at its end. */
+static const char *
+next_word(const char **at)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    *at += strcspn(*at, letters);
+    size_t len = strspn(*at, letters);
+    const char *word = len ? arena_strndup(arena, *at, len) : NULL;
+    *at += len;
+    return word;
+}
+
+/* Whether text has the word, as a whole. */
+static bool
+has_word(const char *text, const char *word)
+{
+    for (const char *w; (w = next_word(&text));)
+        if (strcmp(w, word) == 0)
+            return true;
+    return false;
+}
+
+/* The words of a repaired program that neither the mistaken one nor what was
+ * told about it has.  Words of its first comment are said by messages that come
+ * when the first mistakes are repaired. */
+static const char *
+unsaid(const char *repaired, const char *program, const char *told)
+{
+    Str out = str_new(arena);
+    const char *rest = repaired;
+    while (*rest == '#')
+        rest += strcspn(rest, "\n") + 1;
+    const char *later =
+        arena_strndup(arena, repaired, (size_t)(rest - repaired));
+    for (const char *w; (w = next_word(&rest));)
+        if (!has_word(program, w) && !has_word(told, w) && !has_word(later, w))
+            str_addf(&out, "%s%s", out.len ? " " : "", w);
+    return str_text(&out);
+}
+
 /* ---- tests --------------------------------------------------------------- */
+
+static void
+expect_repair(void **state)
+{
+    const char *path = *state;
+    const char *name = golden_name(path);
+    new_arena(state);
+    size_t len;
+    const char *repaired = golden_read(arena, path, &len);
+    const char *root = getenv("TFD_ROOT");
+    const char *mistake =
+        arena_printf(arena, "%s/tests/mistakes/%s", root, name);
+    const char *program = golden_read(arena, mistake, &len);
+    const char *told =
+        golden_read(arena, golden_sibling(arena, mistake, ".txt"), &len);
+    assert_string_equal(unsaid(repaired, program, told), "");
+    enter_folder(name, repaired);
+    Commands commands = commands_of(name, repaired);
+    for (int i = 0; i < commands.len; i++) {
+        Ran r = run(arena, "%s", commands.data[i]);
+        assert_string_equal(r.err, "");
+        assert_int_equal(r.code, 0);
+    }
+    release_arena(state);
+}
 
 static void
 expect_told(void **state)
@@ -116,19 +190,31 @@ expect_told(void **state)
     release_arena(state);
 }
 
-int
-main(void)
+/* The programs in a folder of the sources, or a part of them. */
+static Paths
+programs_in(Arena *a, const char *folder)
 {
-    const char *root = getenv("TFD_ROOT");
-    if (!root)
-        return 2;
-    Arena *a = arena_new(NULL, "paths");
-    Paths all =
-        golden_list(a, arena_printf(a, "%s/tests/mistakes", root), ".tfd");
+    Paths all = golden_list(
+        a, arena_printf(a, "%s/%s", getenv("TFD_ROOT"), folder), ".tfd");
     Paths taken = {0};
     for (int i = sweep_first(all.len); i < all.len; i = sweep_next(i))
         VEC_PUSH(a, taken, all.data[i]);
-    int failed = golden_run_paths(a, "mistakes", taken, expect_told);
+    return taken;
+}
+
+/* With an argument the repaired programs, else the mistaken ones. */
+int
+main(int argc, char **argv)
+{
+    bool repairs = argc > 1;
+    if (!getenv("TFD_ROOT"))
+        return 2;
+    (void)argv;
+    Arena *a = arena_new(NULL, "paths");
+    Paths programs =
+        programs_in(a, repairs ? "tests/mistakes/repaired" : "tests/mistakes");
+    int failed = golden_run_paths(a, repairs ? "repairs" : "mistakes", programs,
+                                  repairs ? expect_repair : expect_told);
     arena_release(a);
     return failed;
 }

@@ -393,9 +393,9 @@ label_error(Lower *cx, int64_t least, int64_t greatest, int64_t size,
                          (long long)size - 1, labels, length);
     else
         note = fe_format(cx,
-                         "write numbers from 0 to %lld in %s; a row that is to "
-                         "be ignored has the label 0 and its loss times 0.0",
-                         (long long)size - 1, labels);
+                         "write numbers from 0 to %lld in %s; the loss of what "
+                         "is to be ignored is 0 with ignore_index = %lld",
+                         (long long)size - 1, labels, (long long)least);
     fe_error_own(cx, at, place, note,
                  "there are labels from %lld to %lld, and %lld classes, "
                  "numbered from 0",

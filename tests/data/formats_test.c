@@ -181,7 +181,8 @@ static const struct {
      "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds; state a "
      "longer type"},
     {"2\n", CSV(0, "", "bool") BATCH(8, "bool[b8]"),
-     "\"t.csv\", line 1: \"2\" in column 0 is no bool"},
+     "\"t.csv\", line 1: \"2\" in column 0 is no bool; "
+     "declare it as i64"},
     {"-1\n", CSV(0, "", "u8") BATCH(1, "u8[b1]"),
      "\"t.csv\", line 1: \"-1\" in column 0 is no u8; "
      "declare it as i64"},

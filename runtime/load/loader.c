@@ -74,7 +74,6 @@ typedef struct Object {
 
 typedef struct Symbol {
     char *at;
-    size_t size;
     bool is_code;
 } Symbol;
 
@@ -474,8 +473,7 @@ define_symbol(Loader *l, const Object *o, const Elf64_Sym *s)
     if (map_get(l->globals, name))
         return bad_object(o, "another object defines \"%s\", too", name);
     Symbol *symbol = NEW(l->arena, Symbol);
-    *symbol = (Symbol){section->at + s->st_value, s->st_size,
-                       section->part == PART_CODE};
+    *symbol = (Symbol){section->at + s->st_value, section->part == PART_CODE};
     map_set(l->globals, name, symbol);
     return OK;
 }
@@ -571,24 +569,52 @@ protect(const Loader *l)
     return OK;
 }
 
-/* For perf, which cannot get the names of code without a file otherwise. */
+/* ---- names for perf ---------------------------------------------------- */
+
+/* The object's file without folder and suffix: the kernel, or "host". */
+static const char *
+stem_of(Arena *a, const Object *o)
+{
+    const char *slash = strrchr(o->name, '/');
+    const char *name = slash ? slash + 1 : o->name;
+    return arena_printf(a, "%.*s", (int)strcspn(name, "."), name);
+}
+
+/* A function that only its object knows, as the inner loops of a product, has
+ * the object's name before its own. */
 static void
-write_perf_map(const RtCode *code)
+list_functions(Arena *a, const Object *o, Str *out)
+{
+    for (uint64_t i = 0; i < num_symbols(o); i++) {
+        Elf64_Sym s = symbol_at(o, i);
+        const Section *section = defining_section(o, &s);
+        bool local = ELF64_ST_BIND(s.st_info) == STB_LOCAL;
+        if (!section || section->part != PART_CODE ||
+            ELF64_ST_TYPE(s.st_info) != STT_FUNC)
+            continue;
+        str_addf(out, "%lx %lx %s%s%s\n",
+                 (unsigned long)(section->at + s.st_value),
+                 (unsigned long)s.st_size, local ? stem_of(a, o) : "",
+                 local ? "." : "", symbol_name(o, &s));
+    }
+}
+
+/* perf cannot get the names of code without a file otherwise. */
+static void
+write_perf_map(const Loader *l)
 {
     const char *setting = getenv("TFD_PERF");
     if (!setting || strcmp(setting, "1") != 0)
         return;
-    Str s = str_new(code->arena);
-    for (int i = 0; i < map_count(code->globals); i++) {
-        const Symbol *symbol = map_value(code->globals, i);
-        if (symbol->is_code)
-            str_addf(&s, "%lx %zx %s\n", (unsigned long)symbol->at,
-                     symbol->size, map_key(code->globals, i));
-    }
+    Str s = str_new(l->arena);
+    for (int i = 0; i < l->num; i++)
+        list_functions(l->arena, &l->objects[i], &s);
     const char *path =
-        arena_printf(code->arena, "/tmp/perf-%d.map", (int)getpid());
+        arena_printf(l->arena, "/tmp/perf-%d.map", (int)getpid());
     status_free(file_write(path, str_text(&s), s.len));
 }
+
+/* ---- all of it --------------------------------------------------------- */
 
 static Status
 link_objects(Loader *l, const PlanObject *objects, RtCode *code)
@@ -619,7 +645,7 @@ rt_code_open(const PlanObject *objects, int num, RtCode **out)
         rt_code_close(code);
         return st;
     }
-    write_perf_map(code);
+    write_perf_map(&l);
     *out = code;
     return OK;
 }

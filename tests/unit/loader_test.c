@@ -133,6 +133,7 @@ perf_learns_names(void **state)
     assert_null(file_read(a, path, &text, &len));
     assert_non_null(strstr(text, line));
     assert_non_null(strstr(text, " p_scale\n"));
+    assert_non_null(strstr(text, " one.negate\n"));
     unlink(path);
     rt_code_close(code);
     arena_release(a);

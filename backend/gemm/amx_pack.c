@@ -154,39 +154,12 @@ pack_halves(Pack *p, Val at)
 }
 
 static void
-clear_end_of_row(GemmCode *t, Val row, Val count)
+clear_end_of_row(Pack *p, Val count)
 {
-    BeUnit *u = t->e->u;
-    Val index = be_add(u, row, count);
-    Val to = LLVMBuildGEP2(u->builder, u->i16, t->packed_a, &index, 1, "");
+    BeUnit *u = p->t->e->u;
+    Val index = be_add(u, p->first, count);
+    Val to = LLVMBuildGEP2(u->builder, u->i16, p->t->packed_a, &index, 1, "");
     be_store(u, be_zero(be_vector(u->i16, AMX_K)), to, AMX_BYTES);
-}
-
-/* One after the other; those beyond the last repeat it. */
-static void
-pack_rows(GemmCode *t, Val first, Val end, Val begin, Val stop)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    const GemmOperand *o = &t->gemm->a;
-    BeLoop l;
-    be_emit_find_varying_along(e, NULL, be_gemm_last_product(t));
-    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, t->plan.mr),
-                  be_emit_word(e, 1), "row");
-    be_loop_body(u, &l);
-    Val last = be_sub(u, end, be_emit_word(e, 1));
-    Val row = be_min(u, be_add(u, first, l.index), last);
-    be_space_delinearize(e, &t->gemm->m, row);
-    e->tile = (EmitTile){.rows = 1, .vectors = 1};
-    be_emit_slice(e, &o->slice, &e->k->body);
-    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    e->tile.lanes = t->plan.lanes;
-    e->tile.lane = be_gemm_last_product(t);
-    Pack p = {t, o, pack_halves, t->plan.lanes, NULL, 1};
-    p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a.stride));
-    be_gemm_pack_products(&p, begin, stop);
-    clear_end_of_row(t, p.first, be_sub(u, stop, begin));
-    be_loop_end(u, &l);
 }
 
 /* ---- rows of A side by side --------------------------------------------- */
@@ -282,7 +255,8 @@ be_amx_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     EmitTile outer = t->e->tile;
     if (t->gemm->a.along_k || t->gemm->m.count > 1)
-        pack_rows(t, first, end, begin, stop);
+        be_gemm_pack_each_row(t, first, end, begin, stop, pack_halves,
+                              clear_end_of_row);
     else
         pack_tiles_of_rows(t, first, end, begin, stop);
     t->e->tile = outer;

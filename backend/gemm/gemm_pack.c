@@ -135,9 +135,9 @@ pack_row(Pack *p, Val at)
              (unsigned)p->t->bytes);
 }
 
-/* One after the other, with lanes along the products. */
-static void
-pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
+void
+be_gemm_pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop,
+                      PackProduct *pack, EndRow *end_row)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
@@ -155,9 +155,11 @@ pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = t->plan.lanes;
     e->tile.lane = be_gemm_last_product(t);
-    Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
+    Pack p = {t, o, pack, t->plan.lanes, NULL, 1};
     p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a.stride));
     be_gemm_pack_products(&p, begin, stop);
+    if (end_row)
+        end_row(&p, be_sub(u, stop, begin));
     be_loop_end(u, &l);
 }
 
@@ -384,7 +386,7 @@ be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop)
         pack_m_lines(t, first, end);
         break;
     case GEMM_ALONG_K:
-        pack_each_row(t, first, end, begin, stop);
+        be_gemm_pack_each_row(t, first, end, begin, stop, pack_row, NULL);
         break;
     case GEMM_GROUPS:
     case GEMM_TILES:

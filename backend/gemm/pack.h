@@ -28,6 +28,14 @@ bool be_gemm_has_whole(const GemmCode *t, int n);
 /* Packs the products begin .. end, in runs of the last index. */
 void be_gemm_pack_products(Pack *p, Val begin, Val end);
 
+/* What follows a row of `count` packed products. */
+typedef void EndRow(Pack *p, Val count);
+
+/* Packs rows first .. end of A one after the other, with lanes along the
+ * products; those beyond the last repeat it.  end_row may be NULL. */
+void be_gemm_pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop,
+                           PackProduct *pack, EndRow *end_row);
+
 /* A mask for each vector of the tile that extends beyond `count` lanes. */
 void be_gemm_set_masks(Emit *e, Val count);
 

@@ -61,42 +61,22 @@ add_product(const PairsKernel *a, Val k, Val *chains)
     }
 }
 
-/* Products begin to end, an even number, in turns to the even and the odd
- * chains. */
+/* Products begin to end, a multiple of `step`, in turns to as many sets of
+ * chains, one behind the other. */
 static void
-add_pairs(const PairsKernel *a, Val begin, Val end, Val *chains)
+add_products(const PairsKernel *a, Val begin, Val end, int step, Val *chains)
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
-    int num = 2 * num_vectors(a);
+    int num = step * num_vectors(a);
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_emit_word(e, 2), "pair");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, step), "products");
     for (int i = 0; i < num; i++)
         chains[i] = be_loop_carry(u, &l, chains[i]);
     be_loop_body(u, &l);
-    add_product(a, l.index, chains);
-    add_product(a, be_add(u, l.index, be_emit_word(e, 1)),
-                chains + num_vectors(a));
-    for (int i = 0; i < num; i++)
-        be_loop_next(&l, i, chains[i]);
-    be_loop_end(u, &l);
-    for (int i = 0; i < num; i++)
-        chains[i] = be_loop_result(&l, i);
-}
-
-/* Product k to the even chains, if it is before end. */
-static void
-add_last(const PairsKernel *a, Val k, Val end, Val *chains)
-{
-    Emit *e = a->e;
-    BeUnit *u = e->u;
-    int num = num_vectors(a);
-    BeLoop l;
-    be_loop_begin(u, &l, k, end, be_emit_word(e, 1), "last");
-    for (int i = 0; i < num; i++)
-        chains[i] = be_loop_carry(u, &l, chains[i]);
-    be_loop_body(u, &l);
-    add_product(a, l.index, chains);
+    for (int i = 0; i < step; i++)
+        add_product(a, be_add(u, l.index, be_emit_word(e, i)),
+                    chains + i * num_vectors(a));
     for (int i = 0; i < num; i++)
         be_loop_next(&l, i, chains[i]);
     be_loop_end(u, &l);
@@ -143,8 +123,8 @@ add_groups(const PairsKernel *a)
     Val pairs_end = be_sub(u, end, odd);
     for (int i = 0; i < 2 * num_vectors(a); i++)
         chains[i] = be_zero(a->vector);
-    add_pairs(a, l.index, pairs_end, chains);
-    add_last(a, pairs_end, end, chains);
+    add_products(a, l.index, pairs_end, 2, chains);
+    add_products(a, pairs_end, end, 1, chains); /* to the even ones */
     add_group(a, count, chains);
     be_loop_end(u, &l);
 }

@@ -5,7 +5,9 @@
  * before the first use of a result; the operations between them overlap with it
  * (D13).  Starts keep the order of the collectives, those in branches and loops
  * too, which is the same on all devices because they share the program, or run
- * variants of one.
+ * variants of one.  No start passes an assert: a replica whose assertion fails
+ * takes part in no collective after it, so that nobody gets, prints or saves
+ * what was made of its value.
  */
 #include <assert.h>
 #include "ir/ir.h"
@@ -14,12 +16,11 @@
 #include "passes/support/op_index.h"
 #include "passes/support/pass.h"
 
-/* The last of the operations that define op's operands, and of the collectives
- * before it; NULL: op can be first in its block. */
+/* The last of the operations that define op's operands, and of those that no
+ * start passes; NULL: op can be first in its block. */
 static IrOp *
-earliest(const IrOp *op, IrOp *previous)
+earliest(const IrOp *op, IrOp *last)
 {
-    IrOp *last = previous;
     for (int i = 0; i < op->num_operands; i++) {
         IrOp *def = ir_forwarded(op->operands[i])->def;
         if (def && def->block == op->block && (!last || def->id > last->id))
@@ -117,32 +118,35 @@ insert_done(IrOp *op, const IrSplit *s, IrOp *start, IrOp *before)
 }
 
 static IrOp *
-split(IrModule *m, IrOp *op, const IrSplit *s, IrOp *previous, IrOp *user)
+split(IrModule *m, IrOp *op, const IrSplit *s, IrOp *last, IrOp *user)
 {
-    IrOp *start = insert_start(m, op, s, earliest(op, previous));
+    IrOp *start = insert_start(m, op, s, earliest(op, last));
     insert_done(op, s, start, user);
     ir_remove(op);
     return start;
 }
 
-/* Splits the collectives of b at any depth; returns whether there are any.  The
- * users of an operation come after it, so none of them is split before it. */
+/* Splits the collectives of b at any depth; returns whether there is one, or an
+ * assert.  The users of an operation come after it, so none of them is split
+ * before it. */
 static bool
 split_collectives(const PassCx *cx, const IrUsers *users, IrBlock *b)
 {
     IrModule *m = cx->m;
-    IrOp *previous = NULL;
+    IrOp *last = NULL; /* of those that no start passes */
     pass_index_ops(b);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)
             if (split_collectives(cx, users, op->regions[i]))
-                previous = op;
+                last = op;
         const IrSplit *s = find_split(op);
         if (s)
-            previous = split(m, op, s, previous, pass_first_user(users, op));
+            last = split(m, op, s, last, pass_first_user(users, op));
+        else if (op->kind == OP_assert)
+            last = op;
     }
-    return previous != NULL;
+    return last != NULL;
 }
 
 bool

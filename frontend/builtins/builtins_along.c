@@ -100,7 +100,14 @@ number_elements(Lower *cx, const Along *a, Loc loc)
     if (!count_dims(a->shape, 0, a->axis, &dims[0]) ||
         !count_dims(a->shape, a->axis + 1, rank, &dims[2]) ||
         !count_dims(a->x->type.dims, 0, rank, &total)) {
-        fe_error(cx, loc, "the elements of two batches are not counted");
+        const IrType *x = &a->x->type;
+        fe_error_note(cx, loc,
+                      "batches have a length that is known by "
+                      "distribute_from(fn(ctx) = "
+                      "d.batch(n, drop_remainder = true))",
+                      "the elements of shape %s are not numbered, since two "
+                      "of its lengths are of batches",
+                      ir_dims_text(cx->module, x->rank, x->dims));
         return NULL;
     }
     dims[1] = a->shape[a->axis];

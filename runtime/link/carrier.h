@@ -80,6 +80,8 @@ Status rt_carrier_measure(RtCarrier *c, double timeout) MUST_USE;
 Status rt_carrier_measure_pair(RtCarrier *c, int peer, double timeout,
                                const _Atomic int32_t *stopped,
                                IrLinkSpeed *out) MUST_USE;
+/* The end of a measurement that was stopped: another process says why. */
+Status rt_messages_stopped(void) MUST_USE;
 
 /* Any thread; never waits and allocates nothing.  Jobs of one thread are run in
  * their order.  One that comes after the end of the carrier is not run. */

@@ -92,13 +92,18 @@ no_messages(const RtCarrier *c, int peer)
                       rt_carrier_rank(c), peer, rt_carrier_link(c));
 }
 
+Status
+rt_messages_stopped(void)
+{
+    return status_new(STATUS_STOPPED, "the exchange of messages was stopped");
+}
+
 static Status
 nobody_answers(RtCarrier *c, const RtTransfer *all, int num)
 {
     TRY(rt_carrier_failure(c));
     if (rt_carrier_has_stopped(c))
-        return status_new(STATUS_STOPPED,
-                          "the exchange of messages was stopped");
+        return rt_messages_stopped();
     for (int i = 0; i < num; i++)
         if (!atomic_load(&all[i].has_ended))
             return no_messages(c, all[i].peer);

@@ -762,6 +762,11 @@ def status_by_pid():
         code, out, err = run("--status", str(pid))
         check("... and of what is no such job", code == 2 and not out and
               f"process {pid} is no parent of a job" in err, f"{code} {err}")
+    job.send_signal(signal.SIGSTOP)
+    code, out, err = run("--status", str(job.pid))
+    check("... and of one that is stopped", code == 3 and not out and
+          f"process {job.pid} has not said within 3 s" in err, f"{code} {err}")
+    job.send_signal(signal.SIGCONT)
     job.send_signal(signal.SIGTERM)
     job.communicate(timeout=LIMIT)
 

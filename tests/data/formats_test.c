@@ -165,6 +165,9 @@ static const struct {
      "\"t.csv\", line 4: it has 1 fields, and those before 2"},
     {"a,c\n1,2\n", NAMED("a", "b"),
      "\"t.csv\" has no column \"b\"; it has \"a\", \"c\""},
+    {"apple,b\n1,2\n", NAMED("aple", "b"),
+     "\"t.csv\" has no column \"aple\"; it has \"apple\", \"b\": write apple "
+     "in place of aple"},
     {"a,b,a\n1,2,3\n", NAMED("a", "b"), "\"t.csv\" has two columns \"a\""},
     {"", NAMED("a", "b"), "\"t.csv\" is empty: it has no line of names"},
     {"a,b\n1,x\n", NAMED("a", "b"),

@@ -154,6 +154,11 @@ finds_modules_that_cannot_be(void **state)
     ir_symbol_alone(f.m, 4);
     f.m->symbols.data[0].bound = -1;
     assert_refused(&f, "the batch symbol b is not sound");
+    f = begin();
+    IrIter *it = NEW(f.arena, IrIter);
+    *it = (IrIter){.name = "it", .workers = WORKER_SHARD_DATA, .rows = -1};
+    VEC_PUSH(f.arena, f.m->iters, it);
+    assert_refused(&f, "\"it\" is shared by no workers");
 }
 
 static void

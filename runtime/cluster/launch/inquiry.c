@@ -87,8 +87,10 @@ read_answer(int fd, int64_t pid, RtInquiryAnswer *out)
         return no_parent(pid);
     if (n != (ssize_t)sizeof *out)
         return status_new(STATUS_MACHINE,
-                          "the coordinator of process %lld does not listen yet",
-                          (long long)pid);
+                          "process %lld has not said within %d s where its "
+                          "coordinator listens: it is stopped, or its tasks "
+                          "are still starting",
+                          (long long)pid, PATIENCE_S);
     return OK;
 }
 

@@ -23,7 +23,8 @@ int rt_inquiry_open(void);
 /* Answers whoever asks now. */
 void rt_inquiry_answer(int listener, const RtInquiryAnswer *answer);
 /* Asks the parent of a job.  STATUS_USAGE: pid is none, or another user's;
- * STATUS_MACHINE: its coordinator does not listen yet. */
+ * STATUS_MACHINE: it does not answer, being stopped, or because its coordinator
+ * does not listen yet. */
 Status rt_inquiry_ask(int64_t pid, RtInquiryAnswer *out) MUST_USE;
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "runtime/coll/nccl/nccl_impl.h"
 #include "runtime/hal/cuda/native.h"
+#include "runtime/link/carrier.h"
 
 enum {
     SHORT = 8,
@@ -122,9 +123,7 @@ time_message(NcclComm *comm, Message m)
     for (int k = 0; works && k < ROUNDS; k++)
         works = time_once(comm, &m, m.times);
     TRY(rt_nccl_status(comm));
-    return works ? OK
-                 : status_new(STATUS_STOPPED,
-                              "the exchange of messages was stopped");
+    return works ? OK : rt_messages_stopped();
 }
 
 Status

@@ -183,7 +183,8 @@ one_index(Lower *cx, const char *var)
                                 "index {} of an axis of \"%s\" that has {}, "
                                 "numbered from 0",
                                 var)
-               : MESSAGE("index {} of an axis that has {}, numbered from 0");
+               : message_part(
+                     "index {} of an axis that has {}, numbered from 0");
 }
 
 static const char *
@@ -193,8 +194,9 @@ several_indices(Lower *cx, const char *var)
                                 "there are indices from {} to {}, and the axis "
                                 "of \"%s\" has {}, numbered from 0",
                                 var)
-               : MESSAGE("there are indices from {} to {}, and the axis has "
-                         "{}, numbered from 0");
+               : message_part(
+                     "there are indices from {} to {}, and the axis has "
+                     "{}, numbered from 0");
 }
 
 /* text where only holes are to be braces. */
@@ -211,14 +213,17 @@ braced(Lower *cx, const char *text)
 /* What stands for the hole in a text that is edited. */
 #define COUNT_HERE "\1"
 
+/* The hole of a format for the greatest index, and one. */
+#define COUNT_HOLE "{" FORMAT_COUNT "}"
+
 /* text, which has a COUNT_HERE, as a format. */
 static const char *
 with_hole(Lower *cx, const char *text)
 {
     const char *hole = strstr(text, COUNT_HERE);
     return fe_format(
-        cx, "%s{" FORMAT_COUNT "}%s",
-        braced(cx, fe_format(cx, "%.*s", (int)(hole - text), text)),
+        cx, "%s%s%s",
+        braced(cx, fe_format(cx, "%.*s", (int)(hole - text), text)), COUNT_HOLE,
         braced(cx, hole + strlen(COUNT_HERE)));
 }
 
@@ -230,8 +235,9 @@ range_repair(Lower *cx, const FeAxis *axis, const FeOwn *at)
     Loc place;
     const char *other = longer(cx, axis, COUNT_HERE, &place);
     if (other)
-        return fe_format(cx, ": write %s in line %u, or correct the index",
-                         with_hole(cx, other), place.line);
+        return message_printf(cx->arena,
+                              ": write %s in line %u, or correct the index",
+                              with_hole(cx, other), place.line);
     const char *text = fe_own_text(cx, at);
     const char *within =
         axis->list.line && text && ir_dim_is_const(axis->size)
@@ -241,10 +247,10 @@ range_repair(Lower *cx, const FeAxis *axis, const FeOwn *at)
                                                            : "(%s) %% %lld",
                                 text, (long long)axis->size.c))
             : NULL;
-    return within ? fe_format(cx,
-                              ": write a list of {" FORMAT_COUNT
-                              "}, or %s to begin again at its end",
-                              braced(cx, within))
+    return within ? message_printf(cx->arena,
+                                   ": write a list of %s, or %s to begin again "
+                                   "at its end",
+                                   COUNT_HOLE, braced(cx, within))
                   : "";
 }
 
@@ -255,7 +261,7 @@ assert_with(Lower *cx, int n, IrValue *const *operands, const char *format,
 {
     IrOp *op = fe_op(cx, OP_assert, n, operands, at->loc);
     op->calls = at->calls;
-    ir_set_text(op, A_format, format);
+    ir_set_text(op, A_format, message_part(format));
     fe_emit(cx, op);
 }
 
@@ -267,7 +273,7 @@ check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *format,
 {
     IrBlock *b = cx->block;
     Loc loc = at->loc;
-    int again = strstr(format, "{" FORMAT_COUNT "}") != NULL;
+    int again = strstr(format, COUNT_HOLE) != NULL;
     int64_t axes[IR_MAX_RANK];
     int rank = index->type.rank;
     for (int i = 0; i < rank; i++)
@@ -323,9 +329,8 @@ fe_check_range(Lower *cx, IrValue *index, const FeAxis *axis, const FeOwn *at)
         return true;
     const char *what = index->type.rank ? several_indices(cx, axis->var)
                                         : one_index(cx, axis->var);
-    check_at_run_time(cx, index, size,
-                      fe_format(cx, "%s%s", what, range_repair(cx, axis, at)),
-                      at);
+    const char *repair = range_repair(cx, axis, at);
+    check_at_run_time(cx, index, size, fe_format(cx, "%s%s", what, repair), at);
     return true;
 }
 
@@ -365,10 +370,14 @@ labels_repair(Lower *cx, const Wider *w)
 {
     Loc place;
     const char *layer = wider_layer(cx, COUNT_HERE, w, &place);
-    return layer ? fe_format(cx, ": write %s in line %u, or correct the labels",
-                             with_hole(cx, layer), place.line)
-                 : ": correct the labels, or make the logits {" FORMAT_COUNT
-                   "} wide (the width of the last layer)";
+    return layer ? message_printf(cx->arena,
+                                  ": write %s in line %u, or correct the "
+                                  "labels",
+                                  with_hole(cx, layer), place.line)
+                 : message_printf(cx->arena,
+                                  ": correct the labels, or make the logits %s "
+                                  "wide (the width of the last layer)",
+                                  COUNT_HOLE);
 }
 
 /* The error that the least or the greatest of the labels is no class. */
@@ -420,11 +429,13 @@ fe_check_labels(Lower *cx, IrValue *labels, Dim size, const FeOwn *at, Loc call,
         return true;
     const char *what =
         labels->type.rank
-            ? MESSAGE("there are labels from {} to {}, and {} classes, "
-                      "numbered from 0")
-            : MESSAGE("there is a label {}, and {} classes, numbered from 0");
-    check_at_run_time(cx, labels, size,
-                      fe_format(cx, "%s%s", what, labels_repair(cx, &w)), at);
+            ? message_part("there are labels from {} to {}, and {} classes, "
+                           "numbered from 0")
+            : message_part(
+                  "there is a label {}, and {} classes, numbered from 0");
+    const char *repair = labels_repair(cx, &w);
+    check_at_run_time(cx, labels, size, fe_format(cx, "%s%s", what, repair),
+                      at);
     return true;
 }
 

@@ -246,9 +246,11 @@ a_loss_that_is_nan_is_said_once(void **state)
     const char *loop = "print(\"{run step(x)}\")";
     const char *plan = compile(faults[2].text, "");
     Ran r = run_ok(arena, "tfd-run %s", plan);
-    assert_begins(r.err,
-                  "p.tfd:8:41: warning: a value of step 2 is not finite; "
-                  "tfd-run --check-nan names what made it\n");
+    assert_begins(
+        r.err,
+        "p.tfd:8:41: warning: a value of step 2 is not finite, most often "
+        "of a learning rate that is too high; "
+        "tfd-run --check-nan names what made it\n");
     assert_null(strstr(r.err + 1, "p.tfd:8:41: warning"));
     r = run_ok(arena, "tfd-run %s --quiet", plan);
     assert_string_equal(r.err, "");

@@ -258,7 +258,7 @@ def literal(tokens):
 # ---- the messages of the suites
 
 PLACE = re.compile(r"%%|%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?"
-                   r"(?:hh|ll|[hlzjt])?[a-zA-Z]|\$[a-z]|\{\}")
+                   r"(?:hh|ll|[hlzjt])?[a-zA-Z]|\$[a-z]|\{(?::n)?\}")
 
 
 def pattern_of(format):

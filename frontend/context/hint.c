@@ -167,6 +167,31 @@ fe_hint_call(const char *name)
     return NULL;
 }
 
+/* Whether theirs, "np.clip", is name behind its last point. */
+static bool
+is_called(const char *theirs, const char *name)
+{
+    const char *point = strrchr(theirs, '.');
+    return strcmp(point ? point + 1 : theirs, name) == 0;
+}
+
+const FeForeign *
+fe_hint_elsewhere(const char *module, const char *name)
+{
+    const FeForeign *found = NULL;
+    for (int i = 0; i < fe_foreign_len; i++) {
+        const FeForeign *f = &fe_foreign[i];
+        size_t n = strcspn(f->theirs, ".");
+        if (!is_called(f->theirs, name))
+            continue;
+        if (!found)
+            found = f;
+        if (module && strlen(module) == n && !strncmp(f->theirs, module, n))
+            return f;
+    }
+    return found;
+}
+
 const char *
 fe_hint_foreign(const char *name)
 {

@@ -5,6 +5,7 @@
 #define TFD_FRONTEND_CONTEXT_HINT_H
 
 #include <stdbool.h>
+#include "frontend/context/foreign.h"
 
 /* Our name for one of NumPy, TensorFlow or C ("float32": "f32"), or NULL. */
 const char *fe_hint_foreign(const char *name);
@@ -15,6 +16,10 @@ bool fe_hint_is_module(const char *name);
 /* Our name for an argument of NumPy, PyTorch or Keras ("dim": "axis"), or
  * NULL. */
 const char *fe_hint_argument(const char *name);
+
+/* What has that name elsewhere: in the module, if there is one in it, or any
+ * other.  NULL: nothing that docs/reference.md knows. */
+const FeForeign *fe_hint_elsewhere(const char *module, const char *name);
 
 /* What is written in place of x.name of PyTorch, as a sentence, or NULL; $ in
  * it stands for x, @ for the loss, % for the arguments, # for what tells an

@@ -18,6 +18,7 @@
 #include "frontend/context/steps.h"
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 FeScope *
 fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind)
@@ -301,12 +302,28 @@ fe_fill_as_variable(Lower *cx, const char *name, const char *text)
     return fe_format(cx, "var %s: f32[%.*s] = %s", name, len, dims, filler);
 }
 
+const char *
+fe_elsewhere_note(Lower *cx, const char *module, const char *name)
+{
+    const FeForeign *f = fe_hint_elsewhere(module, name);
+    if (!f)
+        return NULL;
+    if (*f->about)
+        return fe_format(cx, "docs/reference.md has %s at \"%s\": %s",
+                         f->theirs, f->ours, f->about);
+    return *f->module ? fe_format(cx, "%s is %s here, of use %s", f->theirs,
+                                  f->ours, f->module)
+                      : fe_format(cx, "%s is %s here", f->theirs, f->ours);
+}
+
 /* Of torch.zeros(3): that name without its module, as a variable where it is
  * declared.  rest is the line from the "." on. */
 static const char *
 module_note(Lower *cx, const char *module, const char *rest)
 {
     int n = rest && *rest == '.' ? name_length(rest + 1) : 0;
+    for (; n && rest[1 + n] == '.'; n = name_length(rest + 1))
+        rest += 1 + n; /* of tf.nn.relu, the last one */
     const char *name = n ? fe_format(cx, "%.*s", n, rest + 1) : "";
     const char *args = n ? arguments_in(cx, rest + 1 + n) : NULL;
     const FeBuiltin *b = n ? fe_builtin_find(name) : NULL;
@@ -332,10 +349,12 @@ module_note(Lower *cx, const char *module, const char *rest)
         return fe_format(cx, "names have no module before them: write %s%s%s%s",
                          name, args ? "(" : "", args ? args : "",
                          args ? ")" : "");
-    return fe_format(cx,
-                     "names have no module before them, and are in "
-                     "docs/reference.md by those of %s, too",
-                     module);
+    const char *theirs = n ? fe_elsewhere_note(cx, module, name) : NULL;
+    return theirs ? theirs
+                  : fe_format(cx,
+                              "names have no module before them, and are in "
+                              "docs/reference.md by those of %s, too",
+                              module);
 }
 
 /* rest is the line behind the name. */
@@ -351,10 +370,13 @@ name_note(Lower *cx, const char *name, const char *rest)
         return module_note(cx, name, rest);
     if (fe_hint_call(name))
         return fe_filled(cx, fe_hint_call(name), args ? args : "x", args);
-    if (!ours)
-        ours = nearest_visible(cx, name);
-    if (ours)
-        return fe_format(cx, "did you mean \"%s\"?", ours);
+    const char *near = ours ? ours : nearest_visible(cx, name);
+    bool is_it = ours || (near && strcasecmp(near, name) == 0);
+    const char *theirs = is_it ? NULL : fe_elsewhere_note(cx, NULL, name);
+    if (theirs && (args || !near))
+        return theirs;
+    if (near)
+        return fe_format(cx, "did you mean \"%s\"?", near);
     return args ? NULL
                 : fe_format(cx, "declare it in a line before: let %s = 0.0",
                             name);

@@ -74,6 +74,9 @@ FeFoundBinding fe_find_binding(Lower *cx, const char *name);
 const AstNode *fe_written(Lower *cx, const AstNode *node);
 /* "var x: f32[2, 3] = ones" of ones((2, 3)); NULL of other text. */
 const char *fe_fill_as_variable(Lower *cx, const char *name, const char *text);
+/* What is written here for a name of NumPy, PyTorch or TensorFlow, of a module
+ * ("np") or of any (NULL), as docs/reference.md has it; NULL: nothing. */
+const char *fe_elsewhere_note(Lower *cx, const char *module, const char *name);
 /* A hint (hint.h) with text for its $, arguments (or NULL) for its %, and the
  * name of a number that may be the loss for its @. */
 const char *fe_filled(Lower *cx, const char *hint, const char *text,

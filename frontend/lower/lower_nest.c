@@ -346,7 +346,7 @@ field_note(Lower *cx, const FeValue *v, const AstNode *n)
                          is_tuple ? "(" : "", args, is_tuple ? ")" : "");
     return b ? fe_format(cx, "it is a function: %s(%s%s)", name, object,
                          fe_builtin_needs(cx->arena, b))
-             : NULL;
+             : fe_elsewhere_note(cx, NULL, name);
 }
 
 static FeValue *

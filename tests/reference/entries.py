@@ -293,7 +293,8 @@ def read_library(root, name, problems):
 
 def read_absent(root, problems):
     """The section of what people look for in vain: absent.txt."""
-    path, section = ('tests', 'reference', 'absent.txt'), Section('Not here')
+    path = ('frontend', 'builtins', 'absent.txt')
+    section = Section('Not here')
     section.head.doc = 'What people look for, and what to write instead.'
     for number, line in enumerate(read_lines(root, *path), 1):
         where = '%s:%d' % ('/'.join(path), number)

@@ -329,8 +329,8 @@ fe_check_range(Lower *cx, IrValue *index, const FeAxis *axis, const FeOwn *at)
         return true;
     const char *what = index->type.rank ? several_indices(cx, axis->var)
                                         : one_index(cx, axis->var);
-    const char *repair = range_repair(cx, axis, at);
-    check_at_run_time(cx, index, size, fe_format(cx, "%s%s", what, repair), at);
+    const char *all = fe_format(cx, "%s%s", what, range_repair(cx, axis, at));
+    check_at_run_time(cx, index, size, all, at);
     return true;
 }
 
@@ -433,9 +433,8 @@ fe_check_labels(Lower *cx, IrValue *labels, Dim size, const FeOwn *at, Loc call,
                            "numbered from 0")
             : message_part(
                   "there is a label {}, and {} classes, numbered from 0");
-    const char *repair = labels_repair(cx, &w);
-    check_at_run_time(cx, labels, size, fe_format(cx, "%s%s", what, repair),
-                      at);
+    const char *all = fe_format(cx, "%s%s", what, labels_repair(cx, &w));
+    check_at_run_time(cx, labels, size, all, at);
     return true;
 }
 

@@ -236,8 +236,11 @@ def atomic():
     kill = lambda pid: send(pid, signal.SIGKILL)
     for name, fault, pause in [("killed", kill, 0.05),
                                ("stopped for 2.5 s", stop_for(2.5), 0.3)]:
-        apart, again = attempts(f"--atomic, workers {name}", ["--atomic"],
-                                300 * FAULTS, fault, pause)
+        for _ in range(3):
+            apart, again = attempts(f"--atomic, workers {name}", ["--atomic"],
+                                    300 * FAULTS, fault, pause)
+            if apart or again:  # else the faults met no closure
+                break
         check(f"... all servers have the same attempts ({again} again)",
               apart == 0 and again, f"{apart} {again}")
     apart, again = attempts("--atomic --staleness 1, workers killed",

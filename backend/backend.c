@@ -40,20 +40,20 @@ usual_targets(Arena *a, const IrModule *m)
     return str_text(&s);
 }
 
-/* Whether devices execute other code than the host's: it then enqueues theirs.
- */
-static bool
-has_other_code(const BeTarget *targets, int num)
+/* A machine that executes other code than the host's, which then enqueues its
+ * work; NULL: there is none. */
+static const BeTarget *
+find_other_code(const BeTarget *targets, int num)
 {
     for (int i = 0; i < num; i++)
         if (!target_formats[targets[i].device].hosts)
-            return true;
-    return false;
+            return &targets[i];
+    return NULL;
 }
 
 /* Of a list that is wrong be_compile says so. */
-static bool
-have_own_code(Arena *a, const IrModule *m, const char *list)
+static const BeTarget *
+other_code_of(Arena *a, const IrModule *m, const char *list)
 {
     const BeTarget *targets;
     int num;
@@ -61,9 +61,9 @@ have_own_code(Arena *a, const IrModule *m, const char *list)
         be_targets_parse(a, list ? list : usual_targets(a, m), &targets, &num);
     if (st) {
         status_free(st);
-        return false;
+        return NULL;
     }
-    return has_other_code(targets, num);
+    return find_other_code(targets, num);
 }
 
 /* ---- kernels ------------------------------------------------------------ */
@@ -72,8 +72,10 @@ typedef struct Build {
     Arena *arena;
     BeKernels kernels;
     Map *by_name;
+    const BeTarget *gpu; /* NULL: there is none among the targets */
     Diag *diag;
-    bool combines; /* operands of all_reduces, too, by kernels of these names */
+    /* If there is one operands of all_reduces are combined by kernels, too, of
+     * these names. */
     const char *combined[NUM_AGGS][NUM_DTYPES];
     bool failed;
     bool stopped; /* there are too many: stop here */
@@ -101,6 +103,18 @@ add_kernel(Build *b, const IrOp *op, BeKernel *k)
     VEC_PUSH(b->arena, b->kernels, k);
 }
 
+/* The memory that a GPU needs for the kernel's parts. */
+static void
+note_scratch(const Build *b, IrOp *op, const BeKernel *k)
+{
+    bool may_split = b->gpu && (be_kernel_contains(&k->body, K_CONTRACT) ||
+                                be_kernel_contains(&k->body, K_REDUCE));
+    int64_t bytes = may_split ? be_ptx_launches(k, b->gpu).scratch : 0;
+    ir_unset(op, A_scratch); /* of a program that was read from a plan */
+    if (bytes)
+        ir_set_int(op, A_scratch, bytes);
+}
+
 /* Each kernel operation has its own batch symbols, even where kernels are
  * equal. */
 static void
@@ -112,6 +126,7 @@ build_kernel(Build *b, IrOp *op)
         return;
     }
     ir_set_text(op, A_symbol, k->name);
+    note_scratch(b, op, k);
     *IR_TABLE_SLOT(b->arena, b->kernels.by_op, op->number) = k;
     add_kernel(b, op, k);
 }
@@ -139,7 +154,7 @@ build_combinations(Build *b, IrOp *op)
     int num = op->num_operands;
     const char **names = NEW_ARRAY(b->arena, const char *, (size_t)num + 1);
     ir_unset(op, A_kernels); /* of a program that was read from a plan */
-    if (!b->combines)
+    if (!b->gpu)
         return;
     for (int i = 0; i < num; i++) {
         names[i] = build_combination(b, op, op->operands[i]->type.dtype);
@@ -165,7 +180,7 @@ bool
 be_kernels_build(Arena *a, IrModule *m, const char *targets, BeKernels *out)
 {
     Build b = {.arena = a, .by_name = map_new(a), .diag = m->diag};
-    b.combines = have_own_code(a, m, targets);
+    b.gpu = other_code_of(a, m, targets);
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         ir_walk(fn->body, build_kernels_of, &b);
     *out = b.kernels;
@@ -243,7 +258,7 @@ list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
     BeHostModule *host = NEW(a, BeHostModule);
     const char *list = options->targets ? options->targets : "native";
     TRY(be_targets_parse(a, list, &targets, &num));
-    *host = (BeHostModule){m, kernels, has_other_code(targets, num)};
+    *host = (BeHostModule){m, kernels, find_other_code(targets, num) != NULL};
     for (int i = 0; i < num; i++) {
         if (m && target_formats[targets[i].device].hosts)
             add_host_job(a, host, &targets[i], code, jobs);

@@ -17,7 +17,8 @@
  *   ptx_squares.c transposes, a square of elements by each thread
  *   ptx_tree.c    the tree of a reduction, by shuffles
  *   ptx_tiles.c   contractions in tiles (with ptx_operand.c, ptx_pairs.c,
- *                 ptx_stage.c and ptx_tile_shape.c)
+ *                 ptx_stage.c, ptx_tile_parts.c and ptx_tile_shape.c)
+ *   ptx_split.c   work in two launches
  *   ptx_scan.c    running sums and sorts of a team
  *
  * Without further options NVPTX rounds division and square root correctly,
@@ -29,6 +30,7 @@
 #include <string.h>
 #include "backend/kernel/kernel_impl.h"
 #include "backend/ptx/ptx_emit.h"
+#include "ir/plan/abi.h"
 
 /* LLVM-C has no names for these. */
 enum { PTX_KERNEL_CALL = 71 };
@@ -131,11 +133,13 @@ num_arrays(const BeKernel *k)
     return k->arrays[K_IN].len + k->arrays[K_OUT].len;
 }
 
-/* The addresses of segments are one parameter. */
+/* The addresses of segments are one parameter; that of scratch memory is the
+ * last one. */
 static Val
 call_word(Emit *e, int64_t word)
 {
-    int before = e->k->segments.len ? 1 : num_arrays(e->k);
+    bool splits = ((Ptx *)e)->shape.split.parts > 0;
+    int before = e->k->segments.len ? 1 : num_arrays(e->k) + splits;
     return LLVMGetParam(e->u->func, (unsigned)(before + word));
 }
 
@@ -158,6 +162,12 @@ static int
 num_words(const BeKernel *k)
 {
     return be_kernel_replica_word(k) + (k->uses_replica ? 1 : 0);
+}
+
+static const char *
+suffix(const Ptx *p)
+{
+    return p->is_rest ? TFD_REST : "";
 }
 
 /* Names and attributes of the parameters that are arrays of a role. */
@@ -189,10 +199,21 @@ add_tables(Ptx *p)
     int num = k->arrays[K_TABLE].len;
     e->arrays[K_TABLE] = NEW_ARRAY(e->arena, Val, (size_t)num + 1);
     for (int i = 0; i < num; i++) {
-        const char *name = arena_printf(e->arena, "%s_table%d", k->name, i);
+        const char *name =
+            arena_printf(e->arena, "%s%s_table%d", k->name, suffix(p), i);
         e->arrays[K_TABLE][i] =
             be_emit_table(e->u, k->arrays[K_TABLE].data[i], name, PTX_GLOBAL);
     }
+}
+
+static void
+add_scratch(Ptx *p, int at)
+{
+    BeUnit *u = p->e.u;
+    p->scratch = LLVMGetParam(u->func, (unsigned)at);
+    be_param_attr(u, at, "noalias");
+    if (p->is_rest)
+        be_param_attr(u, at, "readonly");
 }
 
 static void
@@ -200,6 +221,8 @@ add_all_arrays(Ptx *p)
 {
     add_arrays(p, K_IN, 0);
     add_arrays(p, K_OUT, p->e.k->arrays[K_IN].len);
+    if (p->shape.split.parts)
+        add_scratch(p, num_arrays(p->e.k));
 }
 
 /* The addresses are one parameter, a table by value, with the layout that they
@@ -223,12 +246,13 @@ begin_function(Ptx *p)
     BeUnit *u = e->u;
     const BeKernel *k = e->k;
     Type pointer = LLVMPointerTypeInContext(u->context, PTX_GLOBAL);
-    int num = k->segments.len ? 1 : num_arrays(k),
+    int num = k->segments.len ? 1 : num_arrays(k) + (p->shape.split.parts > 0),
         num_params = num + num_words(k);
     Type *params = NEW_ARRAY(e->arena, Type, (size_t)num_params + 1);
     for (int i = 0; i < num_params; i++)
         params[i] = i >= num ? u->i64 : k->segments.len ? u->ptr : pointer;
-    Val fn = be_func_begin(u, k->name, u->nothing, params, num_params, true);
+    const char *name = arena_printf(e->arena, "%s%s", k->name, suffix(p));
+    Val fn = be_func_begin(u, name, u->nothing, params, num_params, true);
     LLVMSetFunctionCallConv(fn, PTX_KERNEL_CALL);
     if (k->segments.len)
         add_table_of_arrays(p);
@@ -276,16 +300,27 @@ annotate(Ptx *p, const char *key, int value)
                                 LLVMMetadataAsValue(u->context, node));
 }
 
-Status
-be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
+/* How k is divided; p is open then. */
+static void
+open_kernel(Ptx *p)
 {
-    const BeKernel *k = kernel;
-    Arena *a = arena_new(NULL, "kernel code");
-    Ptx p = {.e = {.u = u, .arena = a, .k = k, .target = t, .lowering = &gpu}};
-    p.e.word = is_wide(k) ? u->i64 : u->i32;
-    LLVMSetTarget(u->module, t->triple);
-    be_emit_open(&p.e);
-    p.shape = be_ptx_shape_choose(&p);
+    p->e.lowering = &gpu;
+    p->e.word = is_wide(p->e.k) ? p->e.u->i64 : p->e.u->i32;
+    be_emit_open(&p->e);
+    p->shape = be_ptx_shape_choose(p);
+    if (p->is_rest) {
+        p->shape.threads = PTX_REST_THREADS;
+        p->shape.shared = 0;
+    }
+}
+
+static PtxSplit
+emit_launch(BeUnit *u, Arena *a, const BeKernel *k, const BeTarget *t,
+            bool is_rest)
+{
+    Ptx p = {.e = {.u = u, .arena = a, .k = k, .target = t},
+             .is_rest = is_rest};
+    open_kernel(&p);
     begin_function(&p);
     annotate(&p, "reqntidx", p.shape.threads);
     /* One block may use all registers: by default the assembler spills. */
@@ -297,24 +332,50 @@ be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     be_ptx_emit_grid(&p);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
+    return p.shape.split;
+}
+
+/* What whoever launches both functions has to know, as a comment. */
+static void
+note_launches(BeUnit *u, Arena *a, const BeKernel *k, const BeTarget *t)
+{
+    BePtxLaunches l = be_ptx_launches(k, t);
+    const char *note = arena_printf(
+        a, TFD_LAUNCHES "%s" TFD_LAUNCHES_FORMAT, k->name, (long long)l.blocks,
+        (long long)l.rest_blocks, (long long)l.scratch);
+    LLVMSetModuleInlineAsm2(u->module, note, strlen(note));
+}
+
+Status
+be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
+{
+    const BeKernel *k = kernel;
+    Arena *a = arena_new(NULL, "kernel code");
+    LLVMSetTarget(u->module, t->triple);
+    PtxSplit split = emit_launch(u, a, k, t, false);
+    if (split.parts) {
+        emit_launch(u, a, k, t, true);
+        note_launches(u, a, k, t);
+    }
     arena_release(a);
     return OK;
 }
 
-int64_t
-be_ptx_blocks(const BeKernel *k, const BeTarget *t)
+BePtxLaunches
+be_ptx_launches(const BeKernel *k, const BeTarget *t)
 {
     BeUnit u;
     be_unit_open(&u, k->name, false);
     Arena *a = arena_new(NULL, "kernel shape");
-    Ptx p = {.e = {.u = &u, .arena = a, .k = k, .target = t, .lowering = &gpu}};
-    p.e.word = is_wide(k) ? u.i64 : u.i32;
-    be_emit_open(&p.e);
-    PtxShape s = be_ptx_shape_choose(&p);
-    int64_t blocks = be_ptx_shape_blocks(k, &s);
+    Ptx p = {.e = {.u = &u, .arena = a, .k = k, .target = t}};
+    open_kernel(&p);
+    BePtxLaunches l = {.blocks = be_ptx_shape_blocks(k, &p.shape),
+                       .scratch = p.shape.split.bytes};
+    if (p.shape.split.parts)
+        l.rest_blocks = be_ptx_rest_blocks(k, &p.shape);
     arena_release(a);
     be_unit_close(&u);
-    return blocks;
+    return l;
 }
 
 /* ---- text --------------------------------------------------------------- */

@@ -10,6 +10,13 @@
  * number of blocks executes the whole work; .reqntid gives the threads of a
  * block.
  *
+ * Sums with few results are made in two launches (ptx_split.c).  Then there are
+ * two functions with the same parameters, k_HASH and k_HASH_rest, which have the
+ * address of scratch memory after those of the arrays; a comment of the text
+ * says how many blocks of both have work, and the bytes of that memory:
+ *
+ *   // launches of k_HASH: 216 blocks, then 8 of the rest, 1048576 bytes
+ *
  * The bits are those of the kernel on a CPU.
  */
 #ifndef TFD_BACKEND_PTX_PTX_H
@@ -22,8 +29,13 @@
 /* Adds the kernel's function to u; t is a target that is a GPU. */
 Status be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t);
 
-/* The most blocks of a launch that have work, whatever its batch. */
-int64_t be_ptx_blocks(const BeKernel *k, const BeTarget *t);
+/* The launches of a kernel, whatever its batch. */
+typedef struct BePtxLaunches {
+    int64_t blocks;      /* that have work, at most */
+    int64_t rest_blocks; /* the same of the second launch; 0: there is none */
+    int64_t scratch;     /* bytes that the first leaves for it, at most */
+} BePtxLaunches;
+BePtxLaunches be_ptx_launches(const BeKernel *k, const BeTarget *t);
 
 /* Whether a kernel's output may be given the memory of an input, by how both
  * are indexed: each element is loaded only where it is stored. */

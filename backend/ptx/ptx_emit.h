@@ -94,6 +94,7 @@ typedef struct PtxShape {
     PtxScatter scatter;
     PtxSquares squares;
     bool columns; /* team: stripes; items: groups of `width` columns */
+    PtxSplit split;
 } PtxShape;
 
 typedef struct Ptx {
@@ -105,6 +106,9 @@ typedef struct Ptx {
     Val column; /* of columns: the number of its group in the block */
     Val active; /* whether the team has an item; an i1 */
     Val shared;
+    Val scratch;  /* where parts are; NULL: the work is not split */
+    bool is_rest; /* this is the second launch, which adds them */
+    Val item;     /* of split rows: its number */
     PtxGroups *groups; /* of the tile's rows, if there are several */
     int reduced;       /* of panels: the last reduction whose result is known */
     bool together;     /* nodes are emitted for a team, not for a thread */
@@ -149,8 +153,23 @@ void be_ptx_end_if_all(Ptx *p, const PtxIf *i, Val *x, const Val *otherwise,
 
 /* Chooses how p's kernel is mapped; p->e is open. */
 PtxShape be_ptx_shape_choose(Ptx *p);
-/* The most blocks that have work. */
+/* The most blocks that have work; where it is split, of the first launch. */
 int64_t be_ptx_shape_blocks(const BeKernel *k, const PtxShape *s);
+
+/* ---- two launches (ptx_split.c) ------------------------------------------ */
+
+enum { PTX_REST_THREADS = 128 }; /* of its blocks */
+
+/* Divides the chunks of s's long rows among blocks, if that is faster. */
+void be_ptx_split_rows(Ptx *p, PtxShape *s);
+/* The blocks of the second launch that have work. */
+int64_t be_ptx_rest_blocks(const BeKernel *k, const PtxShape *s);
+/* The first launch of split rows: each block folds a chunk. */
+void be_ptx_emit_chunks(Ptx *p);
+/* The second launch, of any form. */
+void be_ptx_emit_rest(Ptx *p);
+/* A reduction in it. */
+void be_ptx_rest_reduce(Ptx *p, const KNode *n);
 
 /* ---- threads and teams (ptx_grid.c) ------------------------------------- */
 
@@ -263,8 +282,16 @@ double be_ptx_stage_cost(const BeKernel *k);
 PtxReuse *be_ptx_reuse_all(const Emit *e);
 /* Chooses panels for s if p's kernel consists of long rows; s has the work. */
 bool be_ptx_panels_find(Ptx *p, PtxShape *s);
+/* What is the same for all rows. */
+void be_ptx_panels_begin(Ptx *p);
 void be_ptx_emit_panels(Ptx *p);
 void be_ptx_panel_reduce(Ptx *p, const KNode *n);
+/* Folds a chunk of n and of the reductions that go together with it: elements
+ * begin to end of the row; the partial results are in the first thread.
+ * Returns how many there are. */
+enum { PTX_MAX_TOGETHER = 4 };
+int be_ptx_panel_fold(Ptx *p, const KNode *n, Val begin, Val end,
+                      const KNode **nodes, EmitPartial *parts);
 void be_ptx_panel_loop(Ptx *p, const KNode *n);
 /* Chooses columns for s if that is what p's kernel reduces; s has the work. */
 bool be_ptx_columns_find(Ptx *p, PtxShape *s);
@@ -285,6 +312,8 @@ int64_t be_ptx_scan_bytes(const KNode *n, int threads);
 
 void be_ptx_contract(Emit *e, const KNode *n);
 void be_ptx_emit_tiles(Ptx *p);
+/* The second launch of tiles. */
+void be_ptx_emit_tiles_rest(Ptx *p);
 /* Fills t if the kernel is a contraction worth tiling; flat is the loop over
  * its items, or NULL. */
 void be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t);

@@ -260,10 +260,14 @@ emit_teams(Ptx *p)
 void
 be_ptx_emit_grid(Ptx *p)
 {
-    if (p->shape.tiles.contract)
+    if (p->is_rest)
+        be_ptx_emit_rest(p);
+    else if (p->shape.tiles.contract)
         be_ptx_emit_tiles(p);
     else if (p->shape.rows.length)
         be_ptx_emit_rows(p);
+    else if (p->shape.panels.is_used && p->scratch)
+        be_ptx_emit_chunks(p);
     else if (p->shape.panels.is_used)
         be_ptx_emit_panels(p);
     else if (p->shape.columns)

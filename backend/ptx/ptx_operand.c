@@ -261,7 +261,7 @@ be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *out)
         find_direction(e, &t, &t.operands[side]);
         find_copy(e, &t, &t.operands[side]);
     }
-    t.shape = be_ptx_tile_shape_choose(e->k, &t);
+    be_ptx_tile_shape_choose(e->k, &t);
     t.ends_ragged = may_end_ragged(&t.products, t.shape.step);
     t.together = choose_together(e, &t);
     *out = t;

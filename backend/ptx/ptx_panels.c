@@ -27,8 +27,8 @@ enum {
     MOST_SLOTS = 4,         /* of a thread; the code is as many times as long */
     MAX_CODE = 2048,        /* operations of a thread in all slots */
     LOOP_CODE = 512,        /* and in a round of a loop */
-    MAX_TOGETHER = 4,       /* reductions in one loop */
-    UNROLLED = 8,           /* rounds of 64 elements that are folded at once */
+    MAX_TOGETHER = PTX_MAX_TOGETHER, /* reductions in one loop */
+    UNROLLED = 8, /* rounds of 64 elements that are folded at once */
     SHARED_BYTES = 48 << 10
 };
 
@@ -480,6 +480,20 @@ be_ptx_panel_reduce(Ptx *p, const KNode *n)
     p->reduced = m.nodes[m.num - 1]->id;
 }
 
+int
+be_ptx_panel_fold(Ptx *p, const KNode *n, Val begin, Val end,
+                  const KNode **nodes, EmitPartial *parts)
+{
+    Members m = find_members(p, n);
+    Val size = be_emit_extent(&p->e, p->shape.panels.length);
+    Sums sums = fold_panels(p, &m, begin, end, size);
+    for (int i = 0; i < m.num; i++) {
+        nodes[i] = m.nodes[i];
+        parts[i] = fold_stripes(p, &m.folds[i], sums.v[i]);
+    }
+    return m.num;
+}
+
 /* ---- loops -------------------------------------------------------------- */
 
 static void
@@ -522,17 +536,23 @@ be_ptx_panel_loop(Ptx *p, const KNode *n)
 
 /* ---- the grid ----------------------------------------------------------- */
 
+void
+be_ptx_panels_begin(Ptx *p)
+{
+    be_emit_find_varying(&p->e, NULL);
+    p->together = true;
+    p->lane = p->thread;
+    p->active = be_int(p->e.u->i1, 1);
+    p->reduced = -1;
+}
+
 /* Blocks take rows in turn. */
 void
 be_ptx_emit_panels(Ptx *p)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    be_emit_find_varying(e, NULL);
-    p->together = true;
-    p->lane = p->thread;
-    p->active = be_int(u->i1, 1);
-    p->reduced = -1;
+    be_ptx_panels_begin(p);
     Val work = be_space_size(e, &p->shape.work);
     BeLoop l;
     be_loop_begin(u, &l, p->block, work, p->num_blocks, "row");

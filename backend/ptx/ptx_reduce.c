@@ -249,7 +249,9 @@ void
 be_ptx_reduce(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
-    if (p->shape.rows.length)
+    if (p->is_rest && !p->shape.tiles.contract)
+        be_ptx_rest_reduce(p, n);
+    else if (p->shape.rows.length)
         be_ptx_row_reduce(p, n);
     else if (p->shape.panels.is_used)
         be_ptx_panel_reduce(p, n);

@@ -242,11 +242,17 @@ be_ptx_shape_choose(Ptx *p)
         const PtxTileShape *t = &s.tiles.shape;
         s.threads = t->k_slices * be_ptx_tile_threads(t);
         s.shared = be_ptx_tiles_bytes(&s.tiles, t);
+        s.split = s.tiles.split;
         return s;
     }
     s.work = work_of(k, s.flat);
-    if (be_ptx_rows_find(p, &s) || be_ptx_panels_find(p, &s) ||
-        be_ptx_columns_find(p, &s) || be_ptx_scatter_find(p, &s))
+    if (be_ptx_rows_find(p, &s))
+        return s;
+    if (be_ptx_panels_find(p, &s)) {
+        be_ptx_split_rows(p, &s);
+        return s;
+    }
+    if (be_ptx_columns_find(p, &s) || be_ptx_scatter_find(p, &s))
         return s;
     choose_team(&p->e, &s);
     s.width = choose_width(&p->e, &s);
@@ -288,15 +294,16 @@ num_turns(const BeKernel *k, const PtxShape *s)
 int64_t
 be_ptx_shape_blocks(const BeKernel *k, const PtxShape *s)
 {
+    int64_t parts = s->split.parts ? s->split.parts : 1;
     if (s->tiles.contract)
-        return num_tiles(k, &s->tiles);
+        return parts * num_tiles(k, &s->tiles);
     if (k->segments.len)
         return num_turns(k, s);
     int64_t items = be_space_bound(k, &s->work);
     if (s->scatter.loop)
         return INT64_MAX;
     if (s->panels.is_used)
-        return items;
+        return parts * items;
     if (s->squares.num)
         return divided_up(items, (int64_t)s->threads * PTX_SQUARE * PTX_SQUARE);
     if (s->rows.length || (s->team > 1 && !s->columns))

@@ -61,6 +61,8 @@ typedef struct PtxTile {
     Val size;            /* products in all */
     int64_t step_bytes;  /* from the first panels to the second */
     Val k_slice, thread; /* the thread's k slice, its number in it */
+    Val outer;           /* of split products: which matrix it is a tile of, */
+    Val part;            /* and the number of their block of 512 */
     const KVar *along;   /* the last index of the columns */
     PtxPanel panels[PTX_NUM_SIDES];
 } PtxTile;
@@ -102,6 +104,22 @@ void be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
 /* The row or column of a tile that is element `number` (a constant below
  * `each`) of the thread at this place. */
 Val be_ptx_element_of(const PtxTile *t, PtxSide side, Val number, Val place);
+
+/* ---- sums of blocks of products (ptx_tile_parts.c) ----------------------- */
+
+/* Carries num sums of blocks through a loop; what they are after it. */
+void be_ptx_totals_begin(const PtxTile *t, BeLoop *l, int num, Val *totals);
+void be_ptx_totals_end(const PtxTile *t, const BeLoop *l, int num, Val *totals);
+
+Val be_ptx_num_tiles(const PtxTile *t, PtxSide side);
+/* Blocks of products. */
+Val be_ptx_num_parts(const PtxTile *t);
+/* The number of an element of the matrix t->outer in each part. */
+Val be_ptx_number_in_part(const PtxTile *t, Val row, Val column);
+/* The thread's sums of the block t->part, to scratch memory. */
+void be_ptx_put_part(const PtxTile *t, const Val *sums);
+/* From there the totals of count neighbouring elements, at most 16 bytes. */
+void be_ptx_add_parts(const PtxTile *t, Val number, int count, Val *totals);
 
 /* Stores num scalars by one access. */
 void be_ptx_store_lanes(const PtxTile *t, const Val *x, int num, Val to);

@@ -11,6 +11,10 @@
  * its share of the tiles, and how well the warps that fit on it keep it busy.
  * Its machine is an A100; a kernel's code does not depend on the GPU that it
  * will run on.
+ *
+ * Where the result is so small that this leaves multiprocessors without work,
+ * the blocks of 512 products go to blocks of threads, and a second launch adds
+ * their sums (ptx_split.c).
  */
 #include "backend/ptx/ptx_tiles.h"
 
@@ -78,7 +82,6 @@ enum {
     LEAST_STEP = 8,
     MOST_STEP = 32,
     MAX_K_SLICES = 32,
-    PROCESSORS = 108,
     SCHEDULERS = 4,
     WARP = 32,
     MAX_WARPS = 64,
@@ -91,12 +94,13 @@ enum {
     REGISTERS = 65536,
     SHARED = 164 << 10,
     OTHER_REGISTERS = 40,
-    LOAD_COST = 4,    /* issue slots of a shared load, which is 512 bytes */
-    L2_BYTES = 64,    /* a cycle, of a multiprocessor */
-    STEP_COST = 40,   /* cycles of a barrier, and what else a step does */
-    LATENCY = 550,    /* cycles until memory answers */
-    TILE_COST = 2000, /* cycles until the first products, and of results */
-    RESULT_COST = 12  /* issue slots of a result */
+    LOAD_COST = 4,     /* issue slots of a shared load, which is 512 bytes */
+    L2_BYTES = 64,     /* a cycle, of a multiprocessor */
+    STEP_COST = 40,    /* cycles of a barrier, and what else a step does */
+    LATENCY = 550,     /* cycles until memory answers */
+    TILE_COST = 2000,  /* cycles until the first products, and of results */
+    RESULT_COST = 12,  /* issue slots of a result */
+    PARTS_BYTES = 1400 /* a cycle, of the machine: 2 TB/s from memory */
 };
 
 /* ---- the model ---------------------------------------------------------- */
@@ -243,9 +247,9 @@ time_of(const Problem *p, const PtxTileShape *s)
     double tiles =
         ceil(p->rows / s->height) * ceil(p->columns / s->width) * p->outer;
     double blocks = fmin(tiles, p->rows * p->outer); /* that are launched */
-    double share = fmax(ceil(tiles / PROCESSORS), ceil(tiles / blocks));
-    double at_once =
-        fmin(fmin(share, ceil(blocks / PROCESSORS)), fmax(1, resident(p, s)));
+    double share = fmax(ceil(tiles / PTX_PROCESSORS), ceil(tiles / blocks));
+    double at_once = fmin(fmin(share, ceil(blocks / PTX_PROCESSORS)),
+                          fmax(1, resident(p, s)));
     double warps = at_once * threads_of(s) / WARP;
     double busy = fmin(1, warps / warps_wanted(s));
     double rounds = ceil(share / at_once);
@@ -253,6 +257,62 @@ time_of(const Problem *p, const PtxTileShape *s)
     return share * (work / busy + bytes_of(p, s) / L2_BYTES) +
            rounds * (TILE_COST + step_cost(p, s, at_once * work / busy)) +
            work / 1000;
+}
+
+/* ---- two launches -------------------------------------------------------- */
+
+static double
+num_parts(const Problem *p)
+{
+    return ceil(p->products / BE_K_BLOCK);
+}
+
+static double
+num_tiles(const Problem *p, const PtxTileShape *s)
+{
+    return ceil(p->rows / s->height) * ceil(p->columns / s->width) * p->outer;
+}
+
+/* Tiles are whole in scratch memory. */
+static double
+split_bytes(const Problem *p, const PtxTileShape *s)
+{
+    return num_parts(p) * num_tiles(p, s) * s->height * s->width * p->t->bytes;
+}
+
+static bool
+can_split(const Problem *p, const PtxTileShape *s)
+{
+    return has_totals(p) && s->k_slices == 1 &&
+           split_bytes(p, s) <= PTX_MAX_SCRATCH;
+}
+
+/* Of the launch that adds the parts. */
+static double
+rest_time(const Problem *p, const PtxTileShape *s)
+{
+    double rounds = ceil(num_parts(p) / PTX_PARTS_AT_ONCE);
+    return PTX_LAUNCH_COST + 2 * split_bytes(p, s) / PARTS_BYTES +
+           (1 + rounds) * LATENCY;
+}
+
+/* Of both launches: in the first a block has 512 products of a tile at a time.
+ */
+static double
+split_time(const Problem *p, const PtxTileShape *s)
+{
+    Problem part = *p;
+    part.products = BE_K_BLOCK;
+    double blocks = num_tiles(p, s) * num_parts(p);
+    double share = ceil(blocks / PTX_PROCESSORS);
+    double at_once = fmin(share, fmax(1, resident(p, s)));
+    double warps = at_once * threads_of(s) / WARP;
+    double busy = fmin(1, warps / warps_wanted(s));
+    double work = work_of(&part, s) / SCHEDULERS;
+    return share * (work / busy + bytes_of(&part, s) / L2_BYTES) +
+           ceil(share / at_once) *
+               (TILE_COST + step_cost(&part, s, at_once * work / busy)) +
+           rest_time(p, s);
 }
 
 /* ---- the choice --------------------------------------------------------- */
@@ -282,8 +342,27 @@ static const PtxTileShape shapes[] = {
 };
 enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0] };
 
-PtxTileShape
-be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t)
+typedef struct Choice {
+    PtxTileShape shape;
+    bool splits;
+    double time;
+} Choice;
+
+static void
+try_shape(const Problem *p, const PtxTileShape *s, Choice *best)
+{
+    if (!is_possible(p, s) ||
+        (p->t->contract->contract.pairs && !may_have_pairs(s)))
+        return;
+    double whole = time_of(p, s);
+    double split = can_split(p, s) ? split_time(p, s) : INFINITY;
+    double time = fmin(whole, split);
+    if (time < best->time)
+        *best = (Choice){*s, split < whole, time};
+}
+
+void
+be_ptx_tile_shape_choose(const BeKernel *k, PtxTiles *t)
 {
     const EmitSpace *rows = &t->operands[PTX_ROWS].space;
     const EmitSpace *columns = &t->operands[PTX_COLUMNS].space;
@@ -292,22 +371,15 @@ be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t)
                  .columns = (double)be_space_bound(k, columns),
                  .outer = (double)be_space_bound(k, &t->outer),
                  .products = (double)be_space_bound(k, &t->products)};
-    PtxTileShape best = {0};
-    double least = INFINITY;
+    Choice best = {.time = INFINITY};
     for (int i = 0; i < NUM_SHAPES; i++) {
         PtxTileShape s = shapes[i];
-        for (s.k_slices = 1; s.k_slices <= MAX_K_SLICES; s.k_slices *= 2) {
-            for (s.step = LEAST_STEP; s.step <= MOST_STEP; s.step *= 2) {
-                bool possible =
-                    is_possible(&p, &s) &&
-                    (!t->contract->contract.pairs || may_have_pairs(&s));
-                double time = possible ? time_of(&p, &s) : INFINITY;
-                if (time < least) {
-                    least = time;
-                    best = s;
-                }
-            }
-        }
+        for (s.k_slices = 1; s.k_slices <= MAX_K_SLICES; s.k_slices *= 2)
+            for (s.step = LEAST_STEP; s.step <= MOST_STEP; s.step *= 2)
+                try_shape(&p, &s, &best);
     }
-    return best;
+    t->shape = best.shape;
+    if (best.splits)
+        t->split = (PtxSplit){(int64_t)num_parts(&p),
+                              (int64_t)split_bytes(&p, &best.shape)};
 }

@@ -158,13 +158,13 @@ whole_steps(const PtxTile *t, Val x)
 }
 
 /* The sums of the products begin to end, which all threads add.  The first ones
- * are staged; those after end are, too. */
+ * are staged; those after end are, too, as long as they are before `more`. */
 static void
-add_block(PtxTile *t, Val begin, Val end, Val *buffer, Val *sums)
+add_block(PtxTile *t, Val begin, Val end, Val more, Val *buffer, Val *sums)
 {
     BeUnit *u = t->p->e.u;
     Val count = be_sub(u, end, begin), whole = whole_steps(t, count);
-    add_steps(t, begin, t->t->ends_ragged ? whole : count, end, t->size,
+    add_steps(t, begin, t->t->ends_ragged ? whole : count, end, more,
               add_whole_step, buffer, sums);
     if (!t->t->ends_ragged)
         return;
@@ -180,24 +180,6 @@ add_block(PtxTile *t, Val begin, Val end, Val *buffer, Val *sums)
 
 /* ---- blocks of products ------------------------------------------------- */
 
-/* -0 is neutral; of no products at all the sum is 0. */
-static void
-begin_totals(const PtxTile *t, BeLoop *l, Val *totals)
-{
-    for (int i = 0; i < num_sums(t); i++)
-        totals[i] = be_loop_carry(t->p->e.u, l, be_float(t->type, -0.0));
-}
-
-static void
-end_totals(const PtxTile *t, const BeLoop *l, Val *totals)
-{
-    Emit *e = &t->p->e;
-    Val none = be_icmp(e->u, LLVMIntEQ, t->size, be_emit_word(e, 0));
-    for (int i = 0; i < num_sums(t); i++)
-        totals[i] =
-            be_select(e->u, none, be_zero(t->type), be_loop_result(l, i));
-}
-
 static void
 add_blocks(PtxTile *t, Val *totals)
 {
@@ -209,16 +191,16 @@ add_blocks(PtxTile *t, Val *totals)
     stage_first(t, none, t->size, none);
     BeLoop l;
     be_loop_begin(u, &l, none, t->size, step, "block");
-    begin_totals(t, &l, totals);
+    be_ptx_totals_begin(t, &l, num, totals);
     Val buffer = be_loop_carry(u, &l, none);
     be_loop_body(u, &l);
     Val end = be_min(u, be_add(u, l.index, step), t->size);
-    add_block(t, l.index, end, &buffer, sums);
+    add_block(t, l.index, end, t->size, &buffer, sums);
     for (int i = 0; i < num; i++)
         be_loop_next(&l, i, LLVMBuildFAdd(u->builder, totals[i], sums[i], ""));
     be_loop_next(&l, num, buffer);
     be_loop_end(u, &l);
-    end_totals(t, &l, totals);
+    be_ptx_totals_end(t, &l, num, totals);
 }
 
 static void
@@ -227,7 +209,7 @@ add_only_block(PtxTile *t, Val *sums)
     Emit *e = &t->p->e;
     Val none = be_emit_word(e, 0), buffer = none;
     stage_first(t, none, t->size, none);
-    add_block(t, none, t->size, &buffer, sums);
+    add_block(t, none, t->size, t->size, &buffer, sums);
 }
 
 /* ---- k slices ---------------------------------------------------------- */
@@ -327,7 +309,7 @@ add_blocks_of_slices(PtxTile *t, Val *totals)
     be_loop_begin(u, &l, none, t->size,
                   be_emit_word(e, (int64_t)BE_K_BLOCK * t->shape->k_slices),
                   "blocks");
-    begin_totals(t, &l, totals);
+    be_ptx_totals_begin(t, &l, num, totals);
     be_loop_body(u, &l);
     Val left = be_sub(u, t->size, l.index);
     Val begin = be_add(u, l.index, be_mul(u, t->k_slice, block));
@@ -340,7 +322,25 @@ add_blocks_of_slices(PtxTile *t, Val *totals)
     for (int i = 0; i < num; i++)
         be_loop_next(&l, i, totals[i]);
     be_loop_end(u, &l);
-    end_totals(t, &l, totals);
+    be_ptx_totals_end(t, &l, num, totals);
+}
+
+/* ---- a part of split products -------------------------------------------- */
+
+/* One block of a tile's products. */
+static void
+emit_split_tile(PtxTile *t)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    Val sums[PTX_MAX_SUMS], buffer = be_emit_word(e, 0);
+    Val block = be_emit_word(e, BE_K_BLOCK);
+    Val begin = be_mul(u, t->part, block);
+    Val end = be_min(u, be_add(u, begin, block), t->size);
+    stage_first(t, begin, end, buffer);
+    add_block(t, begin, end, end, &buffer, sums);
+    be_ptx_put_part(t, sums);
+    be_ptx_barrier(t->p); /* the next one stages where this one was read */
 }
 
 /* ---- results ------------------------------------------------------------ */
@@ -382,26 +382,36 @@ columns_exist(const PtxTile *t, Val column, int columns)
     return be_icmp(e->u, LLVMIntSLT, last, t->panels[PTX_COLUMNS].limit);
 }
 
+/* A few elements of the results in shared memory. */
+static void
+get_results(const PtxTile *t, Val number, int count, Val *x)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    Type type = be_emit_type(e, t->t->contract->dtype);
+    Val all = be_load(u, be_vector(t->type, count > 1 ? count : 0),
+                      result_at(t, number), (unsigned)(count * t->t->bytes));
+    for (int i = 0; i < count; i++) {
+        x[i] = count > 1 ? be_extract(u, all, i, 0) : all;
+        if (!t->t->is_float)
+            x[i] = LLVMBuildIntCast2(u->builder, x[i], type, 1, "");
+    }
+}
+
 /* The rest of the kernel for elements from `number` on of the results in shared
- * memory, which are at this row and column of the matrix. */
+ * memory, or of parts, which are at this row and column of the matrix. */
 static void
 finish_elements(PtxTile *t, Val number, Val row, Val column, int count)
 {
     Ptx *p = t->p;
     Emit *e = &p->e;
-    BeUnit *u = e->u;
     int together = count < t->vector ? count : t->vector;
-    Type type = be_emit_type(e, t->t->contract->dtype);
     for (int i = 0; i < count; i += together) {
-        Val at = result_at(t, be_add(u, number, be_emit_word(e, i)));
-        Val all = be_load(u, be_vector(t->type, together > 1 ? together : 0),
-                          at, (unsigned)(together * t->t->bytes));
-        for (int j = 0; j < together; j++) {
-            Val x = together > 1 ? be_extract(u, all, j, 0) : all;
-            p->products[i + j] =
-                t->t->is_float ? x
-                               : LLVMBuildIntCast2(u->builder, x, type, 1, "");
-        }
+        Val first = be_add(e->u, number, be_emit_word(e, i));
+        if (p->is_rest)
+            be_ptx_add_parts(t, first, together, &p->products[i]);
+        else
+            get_results(t, first, together, &p->products[i]);
     }
     e->tile.rows = count;
     be_space_delinearize(e, &t->t->operands[PTX_ROWS].space, row);
@@ -447,12 +457,34 @@ columns_are_even(const PtxTile *t, int count)
     return be_is_const(t->panels[PTX_COLUMNS].limit, &all) && all % count == 0;
 }
 
+/* A group of neighbours, of which the first one exists. */
 static void
-finish_group(PtxTile *t, Val first, Val number)
+finish_group(PtxTile *t, Val number, Val row, Val column)
+{
+    BeUnit *u = t->p->e.u;
+    int count = t->t->together;
+    if (columns_are_even(t, count)) {
+        finish_elements(t, number, row, column, count);
+        return;
+    }
+    Block all = be_block(u, "all"), some = be_block(u, "some");
+    Block after = be_block(u, "after");
+    be_cond_br(u, columns_exist(t, column, count), all, some);
+    be_position_at_end(u, all);
+    finish_elements(t, number, row, column, count);
+    be_br(u, after);
+    be_position_at_end(u, some);
+    finish_one_by_one(t, number, row, column, count);
+    be_br(u, after);
+    be_position_at_end(u, after);
+}
+
+/* The group from this number of the results in shared memory on. */
+static void
+finish_group_of_tile(PtxTile *t, Val first, Val number)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    int count = t->t->together;
     Val width = be_emit_word(e, t->shape->width);
     Val row =
         row_of_tile(t, first, LLVMBuildUDiv(u->builder, number, width, ""));
@@ -461,20 +493,7 @@ finish_group(PtxTile *t, Val first, Val number)
     column = be_add(u, t->panels[PTX_COLUMNS].first, column);
     Val inside = be_icmp(u, LLVMIntSLT, row, t->panels[PTX_ROWS].limit);
     PtxIf i = be_ptx_if(t->p, be_and(u, inside, columns_exist(t, column, 1)));
-    if (columns_are_even(t, count)) {
-        finish_elements(t, number, row, column, count);
-    } else {
-        Block all = be_block(u, "all"), some = be_block(u, "some");
-        Block after = be_block(u, "after");
-        be_cond_br(u, columns_exist(t, column, count), all, some);
-        be_position_at_end(u, all);
-        finish_elements(t, number, row, column, count);
-        be_br(u, after);
-        be_position_at_end(u, some);
-        finish_one_by_one(t, number, row, column, count);
-        be_br(u, after);
-        be_position_at_end(u, after);
-    }
+    finish_group(t, number, row, column);
     be_ptx_end_if(t->p, &i, NULL, NULL);
 }
 
@@ -499,7 +518,7 @@ finish_rows(PtxTile *t, Val first, int rows, const Val *sums)
     be_loop_begin(u, &l, be_mul(u, p->thread, be_emit_word(e, t->t->together)),
                   be_emit_word(e, elements), be_emit_word(e, step), "result");
     be_loop_body(u, &l);
-    finish_group(t, first, l.index);
+    finish_group_of_tile(t, first, l.index);
     be_loop_end(u, &l);
     be_ptx_barrier(p);
 }
@@ -532,21 +551,16 @@ finish(PtxTile *t, Val *sums)
 
 /* ---- tiles -------------------------------------------------------------- */
 
-static Val
-num_tiles(const PtxTile *t, PtxSide side)
-{
-    Emit *e = &t->p->e;
-    const PtxPanel *o = &t->panels[side];
-    Val rounded = be_add(e->u, o->limit, be_emit_word(e, o->side - 1));
-    return LLVMBuildUDiv(e->u->builder, rounded, be_emit_word(e, o->side), "");
-}
-
 static void
 emit_tile(PtxTile *t)
 {
     Emit *e = &t->p->e;
     Val sums[PTX_MAX_SUMS];
     be_ptx_parts_find(t);
+    if (t->p->scratch) {
+        emit_split_tile(t);
+        return;
+    }
     if (t->shape->k_slices > 1)
         add_blocks_of_slices(t, sums);
     else if (t->t->is_float &&
@@ -558,7 +572,8 @@ emit_tile(PtxTile *t)
     finish(t, sums);
 }
 
-/* Tiles in turn, row by row. */
+/* Tiles in turn, row by row; where products are split, all tiles of a part
+ * before those of the next one. */
 static void
 emit_all(PtxTile *t)
 {
@@ -567,20 +582,43 @@ emit_all(PtxTile *t)
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
     PtxPanel *rows = &t->panels[PTX_ROWS], *columns = &t->panels[PTX_COLUMNS];
-    Val down = num_tiles(t, PTX_ROWS), across = num_tiles(t, PTX_COLUMNS);
+    Val down = be_ptx_num_tiles(t, PTX_ROWS),
+        across = be_ptx_num_tiles(t, PTX_COLUMNS);
     Val work = be_mul(u, down, across);
     work = be_mul(u, work, be_space_size(e, &t->t->outer));
+    Val all = p->scratch ? be_mul(u, work, be_ptx_num_parts(t)) : work;
     BeLoop l;
-    be_loop_begin(u, &l, p->block, work, p->num_blocks, "tile");
+    be_loop_begin(u, &l, p->block, all, p->num_blocks, "tile");
     be_loop_body(u, &l);
-    Val column = LLVMBuildURem(b, l.index, across, "");
-    Val number = LLVMBuildUDiv(b, l.index, across, "");
+    Val tile = p->scratch ? LLVMBuildURem(b, l.index, work, "") : l.index;
+    t->part = p->scratch ? LLVMBuildUDiv(b, l.index, work, "") : NULL;
+    Val column = LLVMBuildURem(b, tile, across, "");
+    Val number = LLVMBuildUDiv(b, tile, across, "");
     Val row = LLVMBuildURem(b, number, down, "");
-    be_space_delinearize(e, &t->t->outer, LLVMBuildUDiv(b, number, down, ""));
+    t->outer = LLVMBuildUDiv(b, number, down, "");
+    be_space_delinearize(e, &t->t->outer, t->outer);
     rows->first = be_mul(u, row, be_emit_word(e, rows->side));
     columns->first = be_mul(u, column, be_emit_word(e, columns->side));
     emit_tile(t);
     be_loop_end(u, &l);
+}
+
+static PtxTile
+open_tile(Ptx *p)
+{
+    Emit *e = &p->e;
+    const PtxTiles *t = &p->shape.tiles;
+    const EmitSpace *columns = &t->operands[PTX_COLUMNS].space;
+    DType dtype = t->contract->dtype;
+    PtxTile tile = {.p = p, .t = t, .shape = &t->shape};
+    tile.type =
+        t->is_float || t->bytes == 8 ? be_emit_type(e, dtype) : e->u->i32;
+    tile.step = t->shape.step;
+    tile.vector = be_ptx_tile_vector(t);
+    tile.size = be_space_size(e, &t->products);
+    tile.step_bytes = be_ptx_buffer_bytes(t, &t->shape);
+    tile.along = columns->vars[columns->count - 1];
+    return tile;
 }
 
 void
@@ -589,25 +627,61 @@ be_ptx_emit_tiles(Ptx *p)
     Emit *e = &p->e;
     LLVMBuilderRef b = e->u->builder;
     const PtxTiles *t = &p->shape.tiles;
-    DType dtype = t->contract->dtype;
-    PtxTile tile = {.p = p, .t = t, .shape = &t->shape};
+    PtxTile tile = open_tile(p);
     Val threads = be_emit_word(e, be_ptx_tile_threads(&t->shape));
-    tile.type =
-        t->is_float || t->bytes == 8 ? be_emit_type(e, dtype) : e->u->i32;
-    tile.step = t->shape.step;
-    tile.vector = be_ptx_tile_vector(t);
-    tile.size = be_space_size(e, &t->products);
-    tile.step_bytes = be_ptx_buffer_bytes(t, &t->shape);
     tile.k_slice = t->shape.k_slices > 1
                        ? LLVMBuildUDiv(b, p->thread, threads, "")
                        : be_emit_word(e, 0);
     tile.thread = t->shape.k_slices > 1
                       ? LLVMBuildURem(b, p->thread, threads, "")
                       : p->thread;
-    const EmitSpace *columns = &t->operands[PTX_COLUMNS].space;
-    tile.along = columns->vars[columns->count - 1];
     be_ptx_panels_open(&tile);
     emit_all(&tile);
+}
+
+/* A thread does a group of neighbouring results. */
+static void
+emit_groups(PtxTile *t)
+{
+    Ptx *p = t->p;
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    int count = t->t->together;
+    Val down = t->panels[PTX_ROWS].limit, all = t->panels[PTX_COLUMNS].limit;
+    Val wide = be_emit_word(e, count);
+    Val across = be_add(u, all, be_emit_word(e, count - 1));
+    across = LLVMBuildUDiv(b, across, wide, "");
+    Val work = be_mul(u, down, across);
+    work = be_mul(u, work, be_space_size(e, &t->t->outer));
+    Val threads = be_emit_word(e, PTX_REST_THREADS);
+    Val first = be_add(u, be_mul(u, p->block, threads), p->thread);
+    BeLoop l;
+    be_loop_begin(u, &l, first, work, be_mul(u, p->num_blocks, threads),
+                  "group");
+    be_loop_body(u, &l);
+    Val column = be_mul(u, LLVMBuildURem(b, l.index, across, ""), wide);
+    Val number = LLVMBuildUDiv(b, l.index, across, "");
+    Val row = LLVMBuildURem(b, number, down, "");
+    t->outer = LLVMBuildUDiv(b, number, down, "");
+    be_space_delinearize(e, &t->t->outer, t->outer);
+    finish_group(t, be_ptx_number_in_part(t, row, column), row, column);
+    be_loop_end(u, &l);
+}
+
+void
+be_ptx_emit_tiles_rest(Ptx *p)
+{
+    PtxTile tile = open_tile(p);
+    for (int side = 0; side < PTX_NUM_SIDES; side++) {
+        const PtxOperand *o = &p->shape.tiles.operands[side];
+        tile.panels[side].side =
+            be_ptx_tile_side(&p->shape.tiles.shape, (PtxSide)side);
+        tile.panels[side].limit = be_space_size(&p->e, &o->space);
+    }
+    be_ptx_tile_neighbours(&tile, tile.along, p->shape.tiles.together);
+    p->e.tile.rows = 1;
+    emit_groups(&tile);
 }
 
 void

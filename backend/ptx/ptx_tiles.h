@@ -16,7 +16,11 @@ enum {
     PTX_MAX_EACH = 8, /* rows and columns of a thread */
     PTX_MAX_SUMS = PTX_MAX_EACH * PTX_MAX_EACH,
     PTX_PAIRS_VALUES = 3, /* of a sum of products of bf16: it, and two chains */
-    PTX_MAX_SHARED = 48 << 10 /* of a block, without asking the driver */
+    PTX_MAX_SHARED = 48 << 10, /* of a block, without asking the driver */
+    PTX_PROCESSORS = 108,      /* of the machine that shapes are chosen for, */
+    PTX_LAUNCH_COST = 4230,    /* its clocks for a launch more: 3 us */
+    PTX_PARTS_AT_ONCE = 8,     /* parts that a thread loads before it adds them */
+    PTX_MAX_SCRATCH = 1 << 28  /* bytes; indices are words */
 };
 
 typedef enum PtxSide { PTX_ROWS, PTX_COLUMNS, PTX_NUM_SIDES } PtxSide;
@@ -48,6 +52,13 @@ typedef struct PtxTileShape {
     int step; /* products that are staged at a time */
 } PtxTileShape;
 
+/* Work that is divided further than its results are: a first launch makes
+ * parts of sums, a second one adds them in D2's order (ptx_split.c). */
+typedef struct PtxSplit {
+    int64_t parts; /* of each result, at most; 0: one launch does all */
+    int64_t bytes; /* of scratch memory for all parts */
+} PtxSplit;
+
 typedef struct PtxTiles {
     const KNode *contract; /* NULL: no tiles */
     const KNode *loop;     /* over the columns */
@@ -60,6 +71,7 @@ typedef struct PtxTiles {
     int together;     /* columns that the rest of the kernel is executed for at
                          once */
     PtxTileShape shape;
+    PtxSplit split; /* into blocks of 512 products */
 } PtxTiles;
 
 /* ---- sizes, which follow from the shape --------------------------------- */
@@ -107,7 +119,8 @@ int be_ptx_result_rows(const PtxTiles *t, const PtxTileShape *s);
 /* Bytes of shared memory of a block. */
 int64_t be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s);
 
-/* The shape with the least estimated time; the rest of t is known. */
-PtxTileShape be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t);
+/* Sets the shape with the least estimated time, and whether products are split;
+ * the rest of t is known. */
+void be_ptx_tile_shape_choose(const BeKernel *k, PtxTiles *t);
 
 #endif

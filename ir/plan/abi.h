@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 7
+#define TFD_ABI 8
 
 /* The host code of a module exports a function of this name followed by the
  * hash of the module's text, so that code cannot run with the operations of
@@ -76,6 +76,18 @@ struct TfdCall {
     _Atomic int32_t at; /* the position it is at, for diagnoses; -1: at none,
                            or other replicas of the device have their turn */
 };
+
+/* A kernel's PTX may have two functions with the same parameters, k_HASH and
+ * k_HASH_rest, which are launched one after the other; both have the address of
+ * scratch memory after those of the arrays.  Then a comment of the text,
+ *
+ *   // launches of k_HASH: 216 blocks, then 8 of the rest, 1048576 bytes
+ *
+ * says how many blocks of both have work at most, and how much that memory is.
+ */
+#define TFD_REST "_rest"
+#define TFD_LAUNCHES "// launches of "
+#define TFD_LAUNCHES_FORMAT ": %lld blocks, then %lld of the rest, %lld bytes"
 
 /* Objects define their functions as global symbols.  Besides each other, they
  * may call only the functions of this table. */

@@ -4,9 +4,9 @@
  * The text of a module is edited before it is compiled: address spaces go,
  * numbers of threads and blocks are read from variables here, shared memory is
  * an array here, and barriers, shuffles and copies by cp.async are calls.
- * Around the kernel's function come two others: the one that launches, by the
- * name of the kernel, and the one that a thread is, which takes the parameters
- * apart.
+ * Around the kernel's function, or two where it is launched twice, come others:
+ * the one that launches, by the name of the kernel, and those that a thread is,
+ * which take the parameters apart.
  */
 #include "tests/codegen/sim.h"
 
@@ -16,11 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/llvm/target.h"
+#include "ir/plan/abi.h"
 #include "tests/codegen/fiber.h"
 
 enum {
     MAX_THREADS = 1024,
     MAX_SHARED = 48 << 10,
+    MAX_SCRATCH = 64 << 20, /* between two launches */
     STACK_BYTES = 64 << 10,
     NUM_BLOCKS = 2,
     RUBBISH = 0xa5
@@ -40,6 +42,7 @@ static struct {
     int32_t offered[MAX_THREADS]; /* by a shuffle */
     char *stacks;
     _Alignas(16) char shared[MAX_SHARED];
+    _Alignas(16) char scratch[MAX_SCRATCH];
     /* the values of special registers */
     int32_t number, block, num_blocks;
 } sim;
@@ -222,9 +225,22 @@ read_special(Arena *a, const char *text, const char *name, const int32_t *from)
                    arena_printf(a, "load i32, ptr %s", at_address(a, from)));
 }
 
+/* What a kernel's text says of its functions. */
+typedef struct Functions {
+    int num; /* 1 or 2 */
+    int threads[2];
+    bool barriers[2];
+} Functions;
+
+static const char *
+suffix_of(int function)
+{
+    return function ? TFD_REST : "";
+}
+
 /* Parameter number i of those of the kernel's function. */
 static void
-add_argument(Str *s, const BeKernel *k, int arrays, int i)
+add_argument(Str *s, const BeKernel *k, int arrays, int i, bool has_scratch)
 {
     if (!k->segments.len)
         str_addf(s, "%s%s %%p%d", i ? ", " : "", i < arrays ? "ptr" : "i64", i);
@@ -232,30 +248,45 @@ add_argument(Str *s, const BeKernel *k, int arrays, int i)
         str_addf(s, "ptr byval([%d x ptr]) align 1 %%ptrs", arrays);
     else if (i >= arrays)
         str_addf(s, ", i64 %%p%d", i);
+    if (has_scratch && i == arrays - 1)
+        str_addf(s, ", ptr %s", at_address(s->arena, sim.scratch));
 }
 
 static void
-add_launch(Str *s, Arena *a, const BeKernel *k, int threads, bool barriers)
+add_thread(Str *s, const BeKernel *k, int function, bool has_scratch)
 {
     int arrays = k->arrays[K_IN].len + k->arrays[K_OUT].len;
     int words = be_kernel_replica_word(k) + k->uses_replica;
-    str_add(s, "\ndefine internal void @thread(ptr %ptrs, ptr %dims) {\n");
+    str_addf(s, "\ndefine internal void @thread%d(ptr %%ptrs, ptr %%dims) {\n",
+             function);
     for (int i = 0; i < arrays + words; i++) {
         const char *type = i < arrays ? "ptr" : "i64";
         str_addf(s, "  %%a%d = getelementptr i64, ptr %%%s, i64 %d\n", i,
                  i < arrays ? "ptrs" : "dims", i < arrays ? i : i - arrays);
         str_addf(s, "  %%p%d = load %s, ptr %%a%d\n", i, type, i);
     }
-    str_add(s, "  call void @kernel(");
+    str_addf(s, "  call void @kernel%s(", suffix_of(function));
     for (int i = 0; i < arrays + words; i++)
-        add_argument(s, k, arrays, i);
+        add_argument(s, k, arrays, i, has_scratch);
     str_add(s, ")\n  ret void\n}\n");
-    str_addf(s,
-             "\ndefine void @%s(ptr %%ptrs, ptr %%dims, i64 %%begin, i64 "
-             "%%end) {\n  call void %s(ptr @thread, ptr %%ptrs, ptr %%dims, "
-             "i64 %%begin, i64 %d, i64 %d)\n  ret void\n}\n",
-             k->name, at_address(a, (const void *)(uintptr_t)launch), threads,
-             barriers);
+}
+
+static void
+add_launches(Str *s, Arena *a, const BeKernel *k, const Functions *f)
+{
+    for (int i = 0; i < f->num; i++)
+        add_thread(s, k, i, f->num > 1);
+    str_addf(
+        s,
+        "\ndefine void @%s(ptr %%ptrs, ptr %%dims, i64 %%begin, i64 %%end) {\n",
+        k->name);
+    for (int i = 0; i < f->num; i++)
+        str_addf(s,
+                 "  call void %s(ptr @thread%d, ptr %%ptrs, ptr %%dims, i64 "
+                 "%%begin, i64 %d, i64 %d)\n",
+                 at_address(a, (const void *)(uintptr_t)launch), i,
+                 f->threads[i], f->barriers[i]);
+    str_add(s, "  ret void\n}\n");
 }
 
 /* cp.async, as calls. */
@@ -284,20 +315,40 @@ copy_at_once(Arena *a, const char *text)
     return text;
 }
 
-static const char *
-edited(Arena *a, const BeKernel *k, const char *text)
+/* Annotations are in the order of the functions. */
+static Functions
+functions_of(const BeKernel *k, const char *text)
 {
-    const char *threads = strstr(text, "\"reqntidx\", i32 ");
-    int num = threads ? atoi(threads + strlen("\"reqntidx\", i32 ")) : 0;
+    static const char *const waits[] = {
+        "call void @llvm.nvvm.barrier0()",
+        "call void @llvm.nvvm.bar.warp.sync(",
+        "call i32 @llvm.nvvm.shfl.sync.bfly.i32("};
+    static const char key[] = "\"reqntidx\", i32 ";
+    char head[256];
+    Functions f = {0};
+    for (const char *at = text; f.num < 2 && (at = strstr(at, key));) {
+        at += sizeof key - 1;
+        f.threads[f.num++] = atoi(at);
+    }
+    for (int i = 0; i < f.num; i++) {
+        snprintf(head, sizeof head, "@%s%s(", k->name, suffix_of(i));
+        const char *begin = strstr(text, head), *end = strstr(begin, "\n}\n");
+        for (int n = 0; n < 3; n++)
+            f.barriers[i] |= memmem(begin, (size_t)(end - begin), waits[n],
+                                    strlen(waits[n])) != NULL;
+    }
+    return f;
+}
+
+/* Shared memory, by what is here. */
+static const char *
+without_machine(Arena *a, const BeKernel *k, const char *text)
+{
     const char *shared = arena_printf(a, "@%s_shared", k->name);
-    const char *wait = "call void @llvm.nvvm.barrier0()";
-    const char *warp_wait = "call void @llvm.nvvm.bar.warp.sync(";
-    const char *swap = "call i32 @llvm.nvvm.shfl.sync.bfly.i32(";
-    bool barriers =
-        strstr(text, wait) || strstr(text, warp_wait) || strstr(text, swap);
     text = drop_lines(a, text, "declare i32 @llvm.nvvm");
     text = drop_lines(a, text, "declare void @llvm.nvvm");
     text = drop_lines(a, text, "target triple");
+    text = drop_lines(a, text, "module asm");
     text = drop_lines(a, text, "nvvm.annotations");
     text = drop_lines(a, text, "\"reqntidx\"");
     text = drop_lines(a, text, "\"minctasm\"");
@@ -309,9 +360,22 @@ edited(Arena *a, const BeKernel *k, const char *text)
     text = replace(a, text, " addrspace(3)", "");
     /* The arrays of tests are aligned to their elements alone. */
     text = replace(a, text, ", align 16", ", align 1");
-    text = replace(a, text, ", align 8", ", align 1");
+    return replace(a, text, ", align 8", ", align 1");
+}
+
+static const char *
+edited(Arena *a, const BeKernel *k, const char *text)
+{
+    Functions f = functions_of(k, text);
+    const char *wait = "call void @llvm.nvvm.barrier0()";
+    const char *warp_wait = "call void @llvm.nvvm.bar.warp.sync(";
+    const char *swap = "call i32 @llvm.nvvm.shfl.sync.bfly.i32(";
+    text = without_machine(a, k, text);
     text = replace(a, text, "define ptx_kernel", "define internal");
-    text = replace(a, text, arena_printf(a, "@%s(", k->name), "@kernel(");
+    for (int i = 0; i < f.num; i++)
+        text =
+            replace(a, text, arena_printf(a, "@%s%s(", k->name, suffix_of(i)),
+                    arena_printf(a, "@kernel%s(", suffix_of(i)));
     text = read_special(a, text, "tid", &sim.number);
     text = read_special(a, text, "ctaid", &sim.block);
     text = read_special(a, text, "nctaid", &sim.num_blocks);
@@ -327,7 +391,7 @@ edited(Arena *a, const BeKernel *k, const char *text)
     text = copy_at_once(a, text);
     Str s = str_new(a);
     str_add(&s, text);
-    add_launch(&s, a, k, num, barriers);
+    add_launches(&s, a, k, &f);
     return str_text(&s);
 }
 

@@ -32,7 +32,8 @@ struct Comparison {
     Arena *arena;
     const BeKernel *kernel;
     int num, num_words;
-    Array *arrays;
+    bool has_scratch;
+    Array *arrays; /* then the scratch memory, if there is some */
     int64_t dims[MAX_WORDS];
     LaunchShape shape;
     uint64_t limit;
@@ -141,6 +142,23 @@ make_array(Comparison *c, int i)
         memcpy(x->input, c->arrays[x->from].input, x->bytes);
 }
 
+/* What two launches share. */
+static void
+make_scratch(Comparison *c)
+{
+    const BeTarget *target;
+    int num;
+    Array *x = &c->arrays[c->num];
+    Status st = be_targets_parse(c->arena, "sm_80", &target, &num);
+    if (st)
+        exit(status_report(st, "compare", stderr));
+    size_t bytes = (size_t)be_ptx_launches(c->kernel, target).scratch;
+    c->has_scratch = bytes > 0;
+    *x = (Array){.bytes = bytes, .is_output = true, .shared = -1};
+    x->got = arena_alloc(c->arena, bytes + 64);
+    x->valid = arena_alloc(c->arena, bytes + 64);
+}
+
 /* The output i, if the input `in` may have its memory: as large, of a dtype of
  * the same width, and of neither anything else is the same. */
 static bool
@@ -213,6 +231,7 @@ comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu,
     set_dims(c, shape.rows);
     for (int i = 0; i < c->num; i++)
         make_array(c, i);
+    make_scratch(c);
     share_memory(c);
     run_on_cpu(c, cpu);
     return c;
@@ -239,7 +258,7 @@ find_array(void *context, uint64_t address, PtxRange *out)
 {
     const Comparison *c = context;
     uint64_t i = (address >> APART) - 1;
-    if (i >= (uint64_t)c->num)
+    if (i >= (uint64_t)(c->num + c->has_scratch))
         return false;
     const Array *x = &c->arrays[i];
     uint64_t begin = address_of((int)i);
@@ -254,6 +273,7 @@ find_array(void *context, uint64_t address, PtxRange *out)
 static void
 begin_outputs(Comparison *c)
 {
+    memset(c->arrays[c->num].valid, 0, c->arrays[c->num].bytes);
     for (int i = 0; i < c->num; i++) {
         Array *x = &c->arrays[i];
         if (!x->is_output)
@@ -298,36 +318,45 @@ difference(const Comparison *c)
 static uint64_t *
 params_of(const Comparison *c, size_t *bytes)
 {
-    size_t num = (size_t)(c->num + c->num_words);
+    int pointers = c->num + c->has_scratch;
+    size_t num = (size_t)(pointers + c->num_words);
     uint64_t *words = NEW_ARRAY(c->arena, uint64_t, num + 1);
-    for (int i = 0; i < c->num; i++)
+    for (int i = 0; i < pointers; i++)
         words[i] =
             address_of(c->arrays[i].shared < 0 ? i : c->arrays[i].shared);
     for (int i = 0; i < c->num_words; i++)
-        words[c->num + i] = (uint64_t)c->dims[i];
+        words[pointers + i] = (uint64_t)c->dims[i];
     *bytes = num * sizeof *words;
     return words;
 }
 
-Outcome
-comparison_run(Comparison *c, PtxMachine *machine, const PtxKernel *kernel,
-               unsigned checks, const char **why)
+static bool
+launch(Comparison *c, PtxMachine *machine, const PtxKernel *kernel,
+       unsigned checks, PtxReport *report)
 {
-    const PtxKernelInfo *info = ptx_kernel_info(kernel);
-    PtxReport report;
     PtxLaunch l = {.kernel = kernel,
                    .grid = {c->shape.blocks, 1, 1},
-                   .block = {info->reqntid[0], 1, 1},
+                   .block = {ptx_kernel_info(kernel)->reqntid[0], 1, 1},
                    .memory = {find_array, c},
                    .checks = checks,
                    .seed = 1,
                    .max_instructions = c->limit};
     l.params = params_of(c, &l.param_bytes);
+    return ptx_launch(machine, &l, report);
+}
+
+Outcome
+comparison_run(Comparison *c, PtxMachine *machine, const PtxModule *module,
+               unsigned checks, const char **why)
+{
+    PtxReport report;
     begin_outputs(c);
-    if (!ptx_launch(machine, &l, &report)) {
-        *why = arena_strdup(c->arena, report.text);
-        return OUTCOME_REPORTED;
-    }
+    for (int i = 0; i < ptx_module_num_kernels(module); i++)
+        if (!launch(c, machine, ptx_module_kernel(module, i), checks,
+                    &report)) {
+            *why = arena_strdup(c->arena, report.text);
+            return OUTCOME_REPORTED;
+        }
     *why = difference(c);
     return *why ? OUTCOME_DIFFERENT : OUTCOME_SAME;
 }

@@ -32,10 +32,11 @@ typedef enum Outcome {
     OUTCOME_REPORTED
 } Outcome;
 
-/* Launches what should be the same kernel once, on arrays of its own.  *why is
- * a sentence in a unless the outcome is OUTCOME_SAME. */
+/* Launches what should be the same kernel once, on arrays of its own: all
+ * functions of the module, one after the other.  *why is a sentence in a unless
+ * the outcome is OUTCOME_SAME. */
 Outcome comparison_run(Comparison *c, PtxMachine *machine,
-                       const PtxKernel *kernel, unsigned checks,
+                       const PtxModule *module, unsigned checks,
                        const char **why);
 
 /* At most so many instructions of a warp; what loops for ever is reported. */

@@ -60,8 +60,7 @@ outcome_of(const PtxModule *m, const Subject *s, const char **why)
 {
     Outcome o = OUTCOME_SAME;
     for (int i = 0; i < NUM_LAUNCHES && o == OUTCOME_SAME; i++)
-        o = comparison_run(s->launches[i], all.machine, ptx_module_kernel(m, 0),
-                           PTX_CHECK_ALL, why);
+        o = comparison_run(s->launches[i], all.machine, m, PTX_CHECK_ALL, why);
     return o;
 }
 

@@ -57,6 +57,22 @@ static const char branches[] =
     "}\n";
 
 /* More kernels in a step, and more rounds, than are recorded. */
+/* A product with few results, and sums of whole tensors: kernels in two
+ * launches; the last batch is ragged. */
+static const char sums[] =
+    "var w: f32[20, 12] = 0.01\n"
+    "dataset train = range(75000).map(fn(i) = f32(i) * 0.0001 + zeros([20]))"
+    ".batch(30000)\n"
+    "fn step(x) {\n"
+    "  let y = tanh(x @ w)\n"
+    "  let loss = sum(y * y)\n"
+    "  w -= 0.0000001 * all_reduce(sum, grad(loss, w))\n"
+    "  return loss\n"
+    "}\n"
+    "main {\n"
+    "  for x in distribute(train) { print(\"{reduce(sum, run step(x))}\") }\n"
+    "}\n";
+
 static const char large[] = "var v: i32 = 0\n"
                             "fn step() {\n"
                             "  for i in 0..9000 { v += i }\n"
@@ -103,7 +119,8 @@ bits_are_those_of_the_cpu(void **state)
         const char *name;
         int seeds;
     } rows[] = {{"small", 20},   {"linear", 5}, {"schedule", 1},
-                {"branches", 3}, {"large", 1},  {"metric", 1}};
+                {"branches", 3}, {"large", 1},  {"metric", 1},
+                {"sums", 3}};
     Arena *a = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *plan = plan_of(a, rows[i].name);
@@ -527,6 +544,7 @@ make_programs(void **state)
     write_text(in_dir("small.tfd"), program);
     write_text(in_dir("branches.tfd"), branches);
     write_text(in_dir("large.tfd"), large);
+    write_text(in_dir("sums.tfd"), sums);
     return 0;
 }
 

@@ -5,6 +5,10 @@
  * are asked for then: what is loaded lazily might wait for the device in the
  * midst of a step.  The text says how many bytes of parameters a kernel has,
  * which the driver does not tell before CUDA 12.4, and the threads of a block.
+ *
+ * A kernel in two launches has scratch memory between them.  All launches of
+ * such kernels are on the queue of programs, so that one after the other has
+ * it.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -46,21 +50,53 @@ bytes_of_params(const char *at, const char *end)
     return sum;
 }
 
+/* The parenthesis after this name of a function. */
+static const char *
+find_params(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, ".entry "));) {
+        at += strlen(".entry ");
+        if (!strncmp(at, name, n) && at[n] == '(')
+            return at + n;
+    }
+    return NULL;
+}
+
 /* ".visible .entry NAME(params) .reqntid x, 1, 1 {". */
 static bool
-read_head(const char *text, const char *name, CudaKernel *k)
+read_head(const char *text, const char *name, CudaKernel *k, CudaFunction *f)
 {
-    const char *at = strstr(text, ".entry");
-    at = at ? strstr(at, name) : NULL;
-    const char *open = at ? strchr(at, '(') : NULL;
+    const char *open = find_params(text, name);
     const char *close = open ? strchr(open, ')') : NULL;
     const char *body = close ? strchr(close, '{') : NULL;
     const char *threads = body ? find_in(close, body, ".reqntid") : NULL;
     if (!threads)
         return false;
     k->param_bytes = bytes_of_params(open, close);
-    k->threads = (unsigned)strtoul(threads + strlen(".reqntid"), NULL, 10);
-    return k->threads && k->param_bytes <= CUDA_PARAM_BYTES;
+    f->threads = (unsigned)strtoul(threads + strlen(".reqntid"), NULL, 10);
+    return f->threads && k->param_bytes <= CUDA_PARAM_BYTES;
+}
+
+/* Of a text that does not say that there are two launches: true, and nothing.
+ */
+static bool
+read_launches(const char *text, const char *name, CudaKernel *k)
+{
+    long long first, rest, bytes;
+    const char *at = strstr(text, TFD_LAUNCHES);
+    if (!at)
+        return true;
+    at += strlen(TFD_LAUNCHES);
+    size_t n = strlen(name);
+    if (strncmp(at, name, n) ||
+        sscanf(at + n, TFD_LAUNCHES_FORMAT, &first, &rest, &bytes) != 3 ||
+        first < 1 || rest < 1 || bytes < 1)
+        return false;
+    k->first.most = first;
+    k->rest.most = rest;
+    k->scratch = (size_t)bytes;
+    return true;
 }
 
 /* ---- loading ------------------------------------------------------------- */
@@ -114,31 +150,64 @@ load_module(const Cuda *c, const PlanObject *o, const char *name, CudaKernel *k)
 }
 
 static Status
-load_kernel(const Cuda *c, const PlanObject *o, CudaKernel *k)
+load_function(const Cuda *c, const PlanObject *o, const char *name,
+              CudaKernel *k, CudaFunction *f)
 {
-    char name[128];
     int most, blocks, unused;
     const char *who = c->device.name;
-    name_of(o, name, sizeof name);
-    if (!read_head(o->bytes, name, k))
+    if (!read_head(o->bytes, name, k, f))
         return status_new(STATUS_INPUT,
                           "%s cannot run kernel %s: its PTX does not say how "
                           "it is launched",
                           who, name);
-    TRY(load_module(c, o, name, k));
-    TRY_CUDA(c->cu, who, cuModuleGetFunction, &k->function, k->module, name);
+    if (!k->module)
+        TRY(load_module(c, o, name, k));
+    TRY_CUDA(c->cu, who, cuModuleGetFunction, &f->function, k->module, name);
     TRY_CUDA(c->cu, who, cuFuncGetAttribute, &most,
-             CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k->function);
+             CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f->function);
     TRY_CUDA(c->cu, who, cuFuncGetAttribute, &unused,
-             CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, k->function);
+             CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f->function);
     TRY_CUDA(c->cu, who, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks,
-             k->function, (int)k->threads, 0);
-    if (k->threads > (unsigned)most || blocks < 1)
+             f->function, (int)f->threads, 0);
+    if (f->threads > (unsigned)most || blocks < 1)
         return status_new(STATUS_MACHINE,
                           "%s cannot run kernel %s: it has blocks of %u "
                           "threads, and %d fit",
-                          who, name, k->threads, blocks < 1 ? 0 : most);
-    k->blocks = (unsigned)blocks * (unsigned)c->num_processors;
+                          who, name, f->threads, blocks < 1 ? 0 : most);
+    f->blocks = (unsigned)blocks * (unsigned)c->num_processors;
+    return OK;
+}
+
+static Status
+load_kernel(const Cuda *c, const PlanObject *o, CudaKernel *k)
+{
+    char name[128], rest[sizeof name + sizeof TFD_REST];
+    name_of(o, name, sizeof name);
+    if (!read_launches(o->bytes, name, k))
+        return status_new(STATUS_INPUT,
+                          "%s cannot run kernel %s: its PTX does not say how "
+                          "it is launched",
+                          c->device.name, name);
+    TRY(load_function(c, o, name, k, &k->first));
+    if (!k->rest.most)
+        return OK;
+    snprintf(rest, sizeof rest, "%s%s", name, TFD_REST);
+    return load_function(c, o, rest, k, &k->rest);
+}
+
+/* As much as the kernel needs that needs most. */
+static Status
+allocate_scratch(Cuda *c)
+{
+    const RtMemory *memory;
+    size_t bytes = 0;
+    for (int i = 0; i < c->num_kernels; i++)
+        if (c->kernels[i].scratch > bytes)
+            bytes = c->kernels[i].scratch;
+    if (!bytes)
+        return OK;
+    TRY(rt_cuda_alloc(&c->device, bytes, 0, true, &memory));
+    c->scratch = (CUdeviceptr)memory->address;
     return OK;
 }
 
@@ -160,7 +229,7 @@ rt_cuda_load(RtDevice *d, const RtDeviceCode *code)
     c->num_kernels = num;
     for (int i = 0; i < num; i++)
         TRY(load_kernel(c, &code->kernel_texts[i], &c->kernels[i]));
-    return OK;
+    return allocate_scratch(c);
 }
 
 void
@@ -174,9 +243,35 @@ rt_cuda_unload(Cuda *c)
 /* ---- launches ------------------------------------------------------------ */
 
 static unsigned
-blocks_of(const CudaKernel *k, const RtKernelLaunch *l)
+blocks_of(const CudaFunction *f, const RtKernelLaunch *l)
 {
-    return l->count < k->blocks ? (unsigned)l->count : k->blocks;
+    int64_t work = f->most ? f->most : l->count;
+    return work < f->blocks ? (unsigned)work : f->blocks;
+}
+
+/* The arrays, the scratch memory if there is some, then the words. */
+static void
+fill_params(const Cuda *c, const CudaKernel *k, const RtKernelLaunch *l,
+            char *params)
+{
+    size_t pointers = (size_t)l->num_ptrs * sizeof *l->ptrs;
+    assert(pointers <= k->param_bytes);
+    if (pointers)
+        memcpy(params, l->ptrs, pointers);
+    if (k->scratch) {
+        memcpy(params + pointers, &c->scratch, sizeof c->scratch);
+        pointers += sizeof c->scratch;
+    }
+    if (k->param_bytes > pointers)
+        memcpy(params + pointers, l->dims, k->param_bytes - pointers);
+}
+
+static void
+launch_function(Cuda *c, CudaQueue *q, const CudaFunction *f, unsigned blocks,
+                void **extra)
+{
+    CALL_CUDA(c, cuLaunchKernel, f->function, blocks, 1, 1, f->threads, 1, 1, 0,
+              q->stream, NULL, extra);
 }
 
 void
@@ -185,18 +280,14 @@ rt_cuda_launch(Cuda *c, CudaQueue *q, const RtKernelLaunch *l)
     char params[CUDA_PARAM_BYTES];
     assert(l->kernel >= 0 && l->kernel < c->num_kernels);
     const CudaKernel *k = &c->kernels[l->kernel];
-    size_t pointers = (size_t)l->num_ptrs * sizeof *l->ptrs;
     size_t bytes = k->param_bytes;
-    assert(pointers <= bytes);
     if (l->count <= 0 || !rt_cuda_enter(c))
         return;
-    if (pointers)
-        memcpy(params, l->ptrs, pointers);
-    if (bytes > pointers)
-        memcpy(params + pointers, l->dims, bytes - pointers);
+    fill_params(c, k, l, params);
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params,
                      CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-    CALL_CUDA(c, cuLaunchKernel, k->function, blocks_of(k, l), 1, 1, k->threads,
-              1, 1, 0, q->stream, NULL, extra);
+    launch_function(c, q, &k->first, blocks_of(&k->first, l), extra);
+    if (k->rest.function)
+        launch_function(c, q, &k->rest, blocks_of(&k->rest, l), extra);
     q->has_more = true;
 }

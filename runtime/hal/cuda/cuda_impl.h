@@ -78,12 +78,20 @@ typedef struct CudaStaging {
     int num_out;                    /* of them, that the host has to copy */
 } CudaStaging;
 
+typedef struct CudaFunction {
+    CUfunction function; /* NULL: there is none */
+    unsigned threads;    /* of a block */
+    unsigned blocks;     /* that the device executes at once */
+    int64_t most;        /* blocks that have work; 0: as many as items */
+} CudaFunction;
+
+/* In two launches, the second of which adds what the first has left in scratch
+ * memory, if the text says so. */
 typedef struct CudaKernel {
     CUmodule module;
-    CUfunction function;
     size_t param_bytes;
-    unsigned threads; /* of a block */
-    unsigned blocks;  /* that the device executes at once */
+    CudaFunction first, rest;
+    size_t scratch; /* bytes */
 } CudaKernel;
 
 /* The thread that executes programs, which enqueue their work.  While one does,
@@ -205,6 +213,7 @@ typedef struct Cuda {
     const RtDeviceCode *code;
     int num_kernels;
     CudaKernel *kernels;
+    CUdeviceptr scratch; /* of kernels in two launches, one after the other */
     CudaMemory *memories;
 } Cuda;
 

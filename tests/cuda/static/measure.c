@@ -9,7 +9,8 @@
  *   kernel NAME LINE FORM ITEMS BLOCKS BYTES RUNS
  *
  * BLOCKS is the most blocks of a launch that have work, BYTES the sum of its
- * arrays, RUNS how often the program's largest device program launches it.
+ * arrays, RUNS how often the program's largest device program launches it.  A
+ * kernel in two launches has a row for each.
  * After "end" it reads lines
  *
  *   NAME GPU GRID BLOCKS
@@ -31,6 +32,7 @@
 #include "backend/ptx/ptx.h"
 #include "ir/analysis/cost.h"
 #include "ir/base/io/file.h"
+#include "ir/plan/abi.h"
 #include "tests/codegen/sources.h"
 #include "tests/cuda/ptx/mix.h"
 #include "tests/cuda/ptx/ptx.h"
@@ -139,21 +141,40 @@ line_of(const IrModule *m, const BeKernels *all, const BeKernel *k)
     return line;
 }
 
+static const BeTarget *
+target_of_launches(const BeKernel *k)
+{
+    const BeTarget *target;
+    int num;
+    must(!be_targets_parse(k->arena, gpus[0], &target, &num), "no target");
+    return target;
+}
+
+/* The first launch writes parts for the second one; who does what with other
+ * arrays is not told apart. */
+static void
+print_kernel(const BeKernel *k, int line, int runs)
+{
+    BePtxLaunches l = be_ptx_launches(k, target_of_launches(k));
+    long long bytes = (long long)(bytes_of_arrays(k) + l.scratch);
+    long long items = be_items_bound(k);
+    printf("kernel %s %d %s %lld %lld %lld %d\n", k->name, line, form_of(k),
+           l.rest_blocks ? (long long)l.blocks : items, (long long)l.blocks,
+           bytes, runs);
+    if (l.rest_blocks)
+        printf("kernel %s%s %d sum %lld %lld %lld %d\n", k->name, TFD_REST,
+               line, (long long)l.rest_blocks, (long long)l.rest_blocks, bytes,
+               runs);
+}
+
 static void
 print_kernels(const IrModule *m, const BeKernels *all)
 {
     const IrFunc *program = largest_program(m);
-    const BeTarget *target;
-    int num;
-    must(!be_targets_parse(all->data[0]->arena, gpus[0], &target, &num),
-         "no target");
     for (int i = 0; i < all->len; i++) {
         const BeKernel *k = all->data[i];
-        int runs = program ? count_in_block(all, program->body, k) : 0;
-        printf("kernel %s %d %s %lld %lld %lld %d\n", k->name,
-               line_of(m, all, k), form_of(k), (long long)be_items_bound(k),
-               (long long)be_ptx_blocks(k, target),
-               (long long)bytes_of_arrays(k), runs);
+        print_kernel(k, line_of(m, all, k),
+                     program ? count_in_block(all, program->body, k) : 0);
     }
     puts("end");
     fflush(stdout);
@@ -243,16 +264,16 @@ find_array(void *context, uint64_t address, PtxRange *out)
 }
 
 static void
-open_array(Array *x, const BeKernel *k, const KArray *from)
+open_array(Array *x, size_t bytes, DType dtype)
 {
-    x->bytes = (size_t)bytes_of(k, from);
+    x->bytes = bytes;
     size_t size = rounded(x->bytes);
     x->host = reserve(size);
     x->sectors = reserve(size / SECTOR * sizeof(Sector));
     for (size_t at = 0; at < size; at += PIECE)
         must(mmap(x->host + at, PIECE, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-                  piece_of(from->dtype), 0) != MAP_FAILED,
+                  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, piece_of(dtype),
+                  0) != MAP_FAILED,
              "no memory");
 }
 
@@ -354,9 +375,15 @@ open_arrays(Run *run, const BeKernel *k)
     for (int role = K_IN; role <= K_OUT; role++) {
         for (int i = 0; i < k->arrays[role].len; i++) {
             must(run->num < MAX_ARRAYS, "too many arrays");
-            open_array(&run->arrays[run->num++], k, k->arrays[role].data[i]);
+            const KArray *x = k->arrays[role].data[i];
+            open_array(&run->arrays[run->num++], (size_t)bytes_of(k, x),
+                       x->dtype);
         }
     }
+    BePtxLaunches l = be_ptx_launches(k, target_of_launches(k));
+    must(run->num < MAX_ARRAYS, "too many arrays");
+    if (l.rest_blocks)
+        open_array(&run->arrays[run->num++], (size_t)l.scratch, DT_f32);
 }
 
 static void
@@ -396,11 +423,11 @@ print_launch(const Run *run, const PtxMix *mix, uint64_t load_groups,
 
 static void
 launch(PtxMachine *machine, const PtxModule *module, const BeKernel *k,
-       const char *gpu, uint32_t grid, uint64_t blocks)
+       const char *name, const char *gpu, uint32_t grid, uint64_t blocks)
 {
     static Run run;
     uint64_t params[MAX_ARRAYS + MAX_WORDS];
-    const PtxKernel *kernel = ptx_module_find(module, k->name);
+    const PtxKernel *kernel = ptx_module_find(module, name);
     must(kernel != NULL, "a kernel is not in its text");
     const PtxKernelInfo *info = ptx_kernel_info(kernel);
     size_t num = (size_t)info->num_instructions;
@@ -452,12 +479,16 @@ open_texts(Arena *a, const BeKernels *kernels, const char *out, const char *gpu)
     return m;
 }
 
+/* Of one of its functions. */
 static const BeKernel *
 kernel_named(const BeKernels *kernels, const char *name)
 {
-    for (int i = 0; i < kernels->len; i++)
-        if (!strcmp(kernels->data[i]->name, name))
+    for (int i = 0; i < kernels->len; i++) {
+        size_t n = strlen(kernels->data[i]->name);
+        if (!strncmp(kernels->data[i]->name, name, n) &&
+            (!name[n] || !strcmp(name + n, TFD_REST)))
             return kernels->data[i];
+    }
     return NULL;
 }
 
@@ -470,7 +501,7 @@ answer(PtxMachine *machine, PtxModule *const *modules, const BeKernels *kernels)
     while (scanf("%127s %15s %u %llu", name, gpu, &grid, &blocks) == 4) {
         const BeKernel *k = kernel_named(kernels, name);
         must(k != NULL, "no such kernel");
-        launch(machine, modules[strcmp(gpu, gpus[0]) != 0], k, gpu, grid,
+        launch(machine, modules[strcmp(gpu, gpus[0]) != 0], k, name, gpu, grid,
                blocks);
     }
 }

@@ -1,0 +1,157 @@
+/*
+ * ptx_tile_parts.c - products that are split into blocks of 512
+ *
+ * A first launch leaves the sums of each block of products, a second one adds
+ * them in order (ptx_split.c).  In scratch memory the matrix of a block's sums
+ * consists of whole tiles.
+ */
+#include "backend/ptx/ptx_stage.h"
+
+/* ---- totals -------------------------------------------------------------- */
+
+/* -0 is neutral; of no products at all the sum is 0. */
+void
+be_ptx_totals_begin(const PtxTile *t, BeLoop *l, int num, Val *totals)
+{
+    for (int i = 0; i < num; i++)
+        totals[i] = be_loop_carry(t->p->e.u, l, be_float(t->type, -0.0));
+}
+
+void
+be_ptx_totals_end(const PtxTile *t, const BeLoop *l, int num, Val *totals)
+{
+    Emit *e = &t->p->e;
+    Val none = be_icmp(e->u, LLVMIntEQ, t->size, be_emit_word(e, 0));
+    for (int i = 0; i < num; i++)
+        totals[i] =
+            be_select(e->u, none, be_zero(t->type), be_loop_result(l, i));
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+Val
+be_ptx_num_tiles(const PtxTile *t, PtxSide side)
+{
+    Emit *e = &t->p->e;
+    const PtxPanel *o = &t->panels[side];
+    Val rounded = be_add(e->u, o->limit, be_emit_word(e, o->side - 1));
+    return LLVMBuildUDiv(e->u->builder, rounded, be_emit_word(e, o->side), "");
+}
+
+static Val
+side_of_parts(const PtxTile *t, PtxSide side)
+{
+    Emit *e = &t->p->e;
+    return be_mul(e->u, be_ptx_num_tiles(t, side),
+                  be_emit_word(e, t->panels[side].side));
+}
+
+/* Elements of a part. */
+static Val
+part_size(const PtxTile *t)
+{
+    Emit *e = &t->p->e;
+    Val rows = side_of_parts(t, PTX_ROWS);
+    Val columns = side_of_parts(t, PTX_COLUMNS);
+    Val size = be_mul(e->u, rows, columns);
+    return be_mul(e->u, size, be_space_size(e, &t->t->outer));
+}
+
+/* The number of an element among those of a part. */
+Val
+be_ptx_number_in_part(const PtxTile *t, Val row, Val column)
+{
+    BeUnit *u = t->p->e.u;
+    Val columns = side_of_parts(t, PTX_COLUMNS);
+    Val number = be_mul(u, t->outer, side_of_parts(t, PTX_ROWS));
+    number = be_mul(u, be_add(u, number, row), columns);
+    return be_add(u, number, column);
+}
+
+static Val
+part_at(const PtxTile *t, Val part, Val number)
+{
+    Emit *e = &t->p->e;
+    number = be_add(e->u, number, be_mul(e->u, part, part_size(t)));
+    return be_offset(e->u, t->p->scratch,
+                     be_mul(e->u, number, be_emit_word(e, t->t->bytes)));
+}
+
+Val
+be_ptx_num_parts(const PtxTile *t)
+{
+    Emit *e = &t->p->e;
+    Val size = be_add(e->u, t->size, be_emit_word(e, BE_K_BLOCK - 1));
+    return LLVMBuildUDiv(e->u->builder, size, be_emit_word(e, BE_K_BLOCK), "");
+}
+
+void
+be_ptx_put_part(const PtxTile *t, const Val *sums)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    const PtxPanel *rows = &t->panels[PTX_ROWS];
+    const PtxPanel *columns = &t->panels[PTX_COLUMNS];
+    for (int i = 0; i < t->shape->rows; i++) {
+        Val row =
+            be_ptx_element_of(t, PTX_ROWS, be_emit_word(e, i), rows->place);
+        row = be_add(u, rows->first, row);
+        for (int j = 0; j < t->shape->columns; j += t->vector) {
+            Val column = be_ptx_element_of(t, PTX_COLUMNS, be_emit_word(e, j),
+                                           columns->place);
+            column = be_add(u, columns->first, column);
+            be_ptx_store_lanes(
+                t, &sums[i * t->shape->columns + j], t->vector,
+                part_at(t, t->part, be_ptx_number_in_part(t, row, column)));
+        }
+    }
+}
+
+/* The neighbouring elements of the part that begins with this one. */
+static Val
+load_part(const PtxTile *t, Val part, Val number, int count)
+{
+    Type type = be_vector(t->type, count > 1 ? count : 0);
+    return be_load(t->p->e.u, type, part_at(t, part, number),
+                   (unsigned)(count * t->t->bytes));
+}
+
+/* x[i] += element i of all; nothing, if it does not exist. */
+static void
+add_part(const PtxTile *t, Val exists, Val all, int count, Val *x)
+{
+    BeUnit *u = t->p->e.u;
+    for (int i = 0; i < count; i++) {
+        Val own = count > 1 ? be_extract(u, all, i, 0) : all;
+        own = be_select(u, exists, own, be_float(t->type, -0.0));
+        x[i] = LLVMBuildFAdd(u->builder, x[i], own, "");
+    }
+}
+
+/* The sums of a few neighbouring elements.  Several parts are loaded before the
+ * first of them is added. */
+void
+be_ptx_add_parts(const PtxTile *t, Val number, int count, Val *totals)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    Val num = be_ptx_num_parts(t), last = be_sub(u, num, be_emit_word(e, 1));
+    Val sums[PTX_MAX_EACH], parts[PTX_PARTS_AT_ONCE];
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), num,
+                  be_emit_word(e, PTX_PARTS_AT_ONCE), "parts");
+    be_ptx_totals_begin(t, &l, count, sums);
+    be_loop_body(u, &l);
+    for (int i = 0; i < PTX_PARTS_AT_ONCE; i++) {
+        Val part = be_add(u, l.index, be_emit_word(e, i));
+        parts[i] = load_part(t, be_min(u, part, last), number, count);
+    }
+    for (int i = 0; i < PTX_PARTS_AT_ONCE; i++) {
+        Val part = be_add(u, l.index, be_emit_word(e, i));
+        add_part(t, be_icmp(u, LLVMIntSLE, part, last), parts[i], count, sums);
+    }
+    for (int i = 0; i < count; i++)
+        be_loop_next(&l, i, sums[i]);
+    be_loop_end(u, &l);
+    be_ptx_totals_end(t, &l, count, totals);
+}

@@ -494,18 +494,17 @@ static Status
 finish_module(Tfdc *t, IrModule *m)
 {
     BeKernels kernels = {0};
-    if (options_given(t->options, OPT_EXPLAIN)) {
-        TRY(check_is_placed(m));
-        TRY(explain(t, m));
-        if (!options_given(t->options, OPT_OUT))
-            return OK;
-    }
     if (t->to == TO_IR || t->to == TO_PLACED)
         return print_module(t, m);
     TRY(check_is_placed(m));
     if (!be_kernels_build(t->arena, m, t->backend.targets, &kernels))
         return OK;
     note_time(t, "kernels");
+    if (options_given(t->options, OPT_EXPLAIN)) {
+        TRY(explain(t, m));
+        if (!options_given(t->options, OPT_OUT))
+            return OK;
+    }
     if (t->dump_dir) {
         Str s = str_new(t->arena);
         be_kernels_print(&s, &kernels);

@@ -288,14 +288,20 @@ explain_part(Str *out, const char *what, int64_t bytes, const char *note)
 static void
 explain_gpus(Str *out, Arena *a, const IrModule *m, int64_t arena)
 {
-    IrGpuMemory n = ir_gpu_memory(m, arena, 1, false);
+    IrGpuMemory n = ir_gpu_memory(m, arena, 1, false, ir_asks_for_nccl(m));
     str_addf(out, "\nmemory of each GPU of %s, in bytes\n", m->devices);
     explain_part(out, "arena", n.arenas, "");
     explain_part(out, "staging", n.staging, "of the next batch");
     explain_part(out, "graphs", n.graphs,
                  arena_printf(a, "at most, for %d launches", n.launches));
+    if (n.scratch)
+        explain_part(out, "scratch", n.scratch,
+                     "between the two launches of a kernel, at most");
     explain_part(out, "modules", n.modules,
                  arena_printf(a, "at most, for %d kernels", n.kernels));
+    if (n.nccl)
+        explain_part(out, "nccl", n.nccl,
+                     "at most, for its connections and slices of operands");
     explain_part(out, "context", n.context, "about, the driver's own");
     explain_part(out, "in all", n.all,
                  arena_printf(a, "of the %lld of %s", (long long)ir_gpu_bytes(),

@@ -19,11 +19,23 @@
  * - graphs: "64 KB of device memory per kernel launch", less from CUDA 12.4 on
  *   (PyTorch's documentation, "CUDAGraph Trees").
  * - modules: the kernels of docs/examples have 9 to 12 KB of PTX; an
- *   instruction is about 30 bytes there, and 16 in machine code. */
+ *   instruction is about 30 bytes there, and 16 in machine code.
+ * - NCCL: a rank has a buffer for each channel of each other rank of its
+ *   machine (NVIDIA/nccl issue 2294), of the sizes of three protocols (NCCL's
+ *   src/init.cc): NCCL_BUFFSIZE, by default 4 MiB (NCCL's documentation,
+ *   "Environment Variables"), 512 KiB and 4,800 KiB.  Between GPUs with NVLink
+ *   there are up to 32 channels; over a network usually 2, whose buffers are
+ *   shared (NCCL_NCHANNELS_PER_NET_PEER, NVIDIA/nccl issues 1424 and 1450). */
 static const int64_t context_bytes = 400000000, graph_bytes_a_launch = 65536,
                      module_bytes = 16384, pinned_bytes = 8 << 20;
 
+static const int64_t nccl_buffer = 4 << 20,
+                     nccl_connection = (4 << 20) + (512 << 10) + (4800 << 10);
+
 enum {
+    NCCL_CHANNELS = 32,
+    NCCL_NET_CHANNELS = 2,
+    NCCL_LOCAL_PEERS = 7,   /* of a machine with 8 GPUs */
     MOST_RECORDED = 1 << 15 /* launches of a program; the runtime's limit */
 };
 
@@ -57,11 +69,39 @@ count_kernels(const IrModule *m)
     return num;
 }
 
+/* Kernels in two launches. */
+typedef struct Split {
+    int num;
+    int64_t most; /* bytes */
+} Split;
+
+static void
+note_split(IrOp *op, void *data)
+{
+    Split *s = data;
+    if (op->kind != OP_kernel || !ir_has(op, A_scratch))
+        return;
+    s->num++;
+    s->most = ir_int(op, A_scratch) > s->most ? ir_int(op, A_scratch) : s->most;
+}
+
+static int64_t
+scratch_bytes(const IrModule *m)
+{
+    Split s = {0};
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_walk(fn->body, note_split, &s);
+    return s.most;
+}
+
 static int
 count_launches_of(const IrModule *m, const IrFunc *fn, int replicas)
 {
     IrProgramWork w = ir_program_work(m, fn, ir_machine_of(m));
-    double n = w.once.kernels + w.each.kernels * replicas + w.collectives;
+    Split split = {0};
+    ir_walk(fn->body, note_split, &split);
+    double n = w.once.kernels + w.each.kernels * replicas + w.collectives +
+               split.num * replicas;
     return n < MOST_RECORDED ? (int)n : MOST_RECORDED;
 }
 
@@ -107,21 +147,83 @@ own_begin(const IrModule *m)
     return begin;
 }
 
+/* ---- NCCL -----------------------------------------------------------------
+ */
+
+static bool
+is_nccl(IrAlgorithm algorithm)
+{
+    return algorithm == ALGORITHM_nccl || algorithm == ALGORITHM_nccl_allreduce;
+}
+
+static void
+note_nccl(IrOp *op, void *data)
+{
+    bool *found = data;
+    if (ir_op_is_start(op->kind))
+        *found |= is_nccl((IrAlgorithm)ir_enum(op, A_algorithm));
+}
+
+bool
+ir_asks_for_nccl(const IrModule *m)
+{
+    bool found = is_nccl(m->algorithm);
+    for (const IrFunc *fn = m->first; fn && !found; fn = fn->next)
+        ir_walk(fn->body, note_nccl, &found);
+    return found;
+}
+
+/* The bytes of the operands of the largest all_reduce. */
+static void
+note_operands(IrOp *op, void *data)
+{
+    int64_t *most = data, sum = 0, bytes;
+    if (op->kind != OP_all_reduce_start)
+        return;
+    for (int i = 0; i < op->num_operands; i++)
+        if (ir_type_bytes(op->module, &op->operands[i]->type, &bytes))
+            sum += ir_align_to_line(bytes);
+    *most = sum > *most ? sum : *most;
+}
+
+/* Connections with the other ranks, and a slice of each other replica's
+ * operands. */
+static int64_t
+nccl_bytes(const IrModule *m, int replicas)
+{
+    int ranks = m->num_replicas / replicas, peers = ranks - 1;
+    int local = peers < NCCL_LOCAL_PEERS ? peers : NCCL_LOCAL_PEERS;
+    int64_t operands = 0;
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_walk(fn->body, note_operands, &operands);
+    return local * NCCL_CHANNELS * nccl_connection +
+           (peers - local) * NCCL_NET_CHANNELS * nccl_buffer +
+           (m->num_replicas - replicas) * (operands / ranks);
+}
+
+/* ---- all of it ------------------------------------------------------------
+ */
+
 IrGpuMemory
-ir_gpu_memory(const IrModule *m, int64_t arena, int replicas, bool is_open)
+ir_gpu_memory(const IrModule *m, int64_t arena, int replicas, bool is_open,
+              bool uses_nccl)
 {
     IrGpuMemory n = {.replicas = replicas,
                      .is_open = is_open,
+                     .uses_nccl = uses_nccl,
                      .context = is_open ? 0 : context_bytes,
                      .pinned = pinned_bytes};
     n.kernels = count_kernels(m);
     n.launches = count_launches(m, replicas);
+    n.scratch = scratch_bytes(m);
     n.arena = arena;
     n.arenas = arena + (replicas - 1) * (arena - own_begin(m));
     n.staging = replicas * batch_bytes(m);
     n.graphs = n.launches * graph_bytes_a_launch;
     n.modules = n.kernels * module_bytes;
-    n.all = n.arenas + n.staging + n.graphs + n.modules + n.context;
+    n.nccl = uses_nccl ? nccl_bytes(m, replicas) : 0;
+    n.all = n.arenas + n.staging + n.graphs + n.scratch + n.modules + n.nccl +
+            n.context;
     return n;
 }
 
@@ -245,7 +347,8 @@ try_devices(const IrModule *m, const IrGpuMemory *need, int64_t room,
             IrGpuRemedies *out)
 {
     for (int each = need->replicas - 1; each > 0 && !out->devices; each--) {
-        IrGpuMemory n = ir_gpu_memory(m, need->arena, each, need->is_open);
+        IrGpuMemory n =
+            ir_gpu_memory(m, need->arena, each, need->is_open, need->uses_nccl);
         if (m->num_replicas % each == 0 && n.all <= room) {
             out->devices = m->num_replicas / each;
             out->devices_all = n.all;
@@ -258,7 +361,8 @@ static void
 try_replicas(const IrModule *m, const Scaling *s, const IrGpuMemory *need,
              int64_t room, IrGpuRemedies *out)
 {
-    IrGpuMemory n = ir_gpu_memory(m, need->arena, 1, need->is_open);
+    IrGpuMemory n =
+        ir_gpu_memory(m, need->arena, 1, need->is_open, need->uses_nccl);
     int64_t rows = rows_that_fit(s, &n, room);
     if (!rows)
         return;

@@ -16,19 +16,26 @@ typedef struct IrGpuMemory {
     int64_t arenas;  /* of the replicas that it has */
     int64_t staging; /* the next batch of each */
     int64_t graphs;  /* at most */
+    int64_t scratch; /* that kernels in two launches have in turn */
     int64_t modules; /* machine code of kernels, at most */
+    int64_t nccl;    /* its connections and slices of operands, at most */
     int64_t context; /* the driver, about */
     int64_t all;     /* of these */
     int64_t pinned;  /* of the host's memory, for copies */
     int64_t arena;   /* of its first replica */
     int replicas, kernels, launches;
-    bool is_open; /* the context is there already, and not counted */
+    bool is_open;   /* the context is there already, and not counted */
+    bool uses_nccl; /* collectives are over NCCL, each GPU a rank */
 } IrGpuMemory;
 
 /* With so many replicas on it, whose arenas have that many bytes without
  * staging. */
 IrGpuMemory ir_gpu_memory(const IrModule *m, int64_t arena, int replicas,
-                          bool is_open);
+                          bool is_open, bool uses_nccl);
+
+/* Whether the strategy or one of the collectives asks for NCCL: one transport
+ * serves all. */
+bool ir_asks_for_nccl(const IrModule *m);
 
 /* The bytes that a GPU has for which plans are explained. */
 int64_t ir_gpu_bytes(void);

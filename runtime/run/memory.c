@@ -173,9 +173,10 @@ rt_check_memory(const RtRun *run)
 static IrGpuMemory
 device_need(const RtRun *run)
 {
-    int64_t staging = ir_gpu_memory(run->module, 0, 1, true).staging;
+    int64_t staging = ir_gpu_memory(run->module, 0, 1, true, false).staging;
+    bool uses_nccl = run->size > 1 || ir_asks_for_nccl(run->module);
     return ir_gpu_memory(run->module, run->arena_bytes - staging,
-                         run->replicas_each, true);
+                         run->replicas_each, true, uses_nccl);
 }
 
 static Status
@@ -190,13 +191,14 @@ refuse_device(const RtRun *run, const RtDevice *d, const IrGpuMemory *n,
             STATUS_MACHINE,
             "cannot run \"%s\": it needs %.3f MB of %s, and %.3f of its "
             "%.3f MB are free; %.3f MB are for %d replica%s, %.3f for "
-            "the next batch, at most %.3f for graphs and %.3f for "
-            "kernels: %s (TFD_MEMORY=0 runs it all the same)",
+            "the next batch, at most %.3f for graphs, %.3f for kernels and "
+            "%.3f for NCCL: %s (TFD_MEMORY=0 runs it all the same)",
             run->plan->path, rt_megabytes(n->all), d->name,
             rt_megabytes((int64_t)available), rt_megabytes((int64_t)total),
             rt_megabytes(n->arenas), n->replicas, n->replicas > 1 ? "s" : "",
             rt_megabytes(n->staging), rt_megabytes(n->graphs),
-            rt_megabytes(n->modules), ir_gpu_remedies_text(run->arena, &r)));
+            rt_megabytes(n->modules + n->scratch), rt_megabytes(n->nccl),
+            ir_gpu_remedies_text(run->arena, &r)));
 }
 
 Status

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/analysis/gpu_memory.h"
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live_range.h"
 #include "ir/base/io/file.h"
@@ -368,31 +369,6 @@ open_devices(RtRun *run, bool spin)
     return OK;
 }
 
-static bool
-is_nccl(IrAlgorithm algorithm)
-{
-    return algorithm == ALGORITHM_nccl || algorithm == ALGORITHM_nccl_allreduce;
-}
-
-static void
-note_nccl(IrOp *op, void *data)
-{
-    bool *found = data;
-    if (ir_op_is_start(op->kind))
-        *found |= is_nccl((IrAlgorithm)ir_enum(op, A_algorithm));
-}
-
-/* Whether the strategy or one of the collectives asks for NCCL: one transport
- * serves all. */
-static bool
-asks_for_nccl(const IrModule *m)
-{
-    bool found = is_nccl(m->algorithm);
-    for (const IrFunc *fn = m->first; fn && !found; fn = fn->next)
-        ir_walk(fn->body, note_nccl, &found);
-    return found;
-}
-
 /* NCCL only where it is asked for: the devices of one process reach each other
  * without it. */
 static const char *
@@ -400,7 +376,7 @@ transport_of(const RtRun *run)
 {
     if (run->options->link && run->carrier && run->caps == &rt_cpu_caps)
         return "messages";
-    return run->caps == &rt_cuda_caps && asks_for_nccl(run->module) ? "nccl"
+    return run->caps == &rt_cuda_caps && ir_asks_for_nccl(run->module) ? "nccl"
                                                                     : NULL;
 }
 

@@ -153,7 +153,7 @@ shared_variables_are_there_once(void **state)
     const char *plan = arena_printf(a, "%s/layers.tfp", dir);
     run_ok(a, "tfdc %s --devices cuda:0-2 -o %s", write_program(a, 1024, 12),
            plan);
-    set_fake("memory:33000000");
+    set_fake("memory:35000000");
     run_ok(a, "tfd-run %s --devices cuda:0", plan);
     set_fake("memory:28000000");
     Ran ran = run(a, "tfd-run %s --devices cuda:0", plan);
@@ -200,6 +200,36 @@ compiling_says_what_fits(void **state)
 }
 
 /* Many layers: their activations are most of it. */
+/* A sum of a whole tensor is two launches, which need scratch memory. */
+static void
+scratch_is_counted(void **state)
+{
+    Arena *a = *state;
+    double bytes = number_after(explain(a, "cuda:0", 16), "\n  scratch ");
+    assert_true(bytes >= 16 && bytes < 1e8);
+}
+
+/* Before the first step, and only over NCCL: connections with the other GPU. */
+static void
+nccl_is_counted(void **state)
+{
+    Arena *a = *state;
+    const char *source = write_program(a, 64, 1024);
+    const char *plan = arena_printf(a, "%s/layers.tfp", dir);
+    assert_null(strstr(explain(a, "cuda:0-1", 16), "\n  nccl "));
+    Ran ran = run_ok(a,
+                     "tfdc %s --devices cuda:0-1 --cross-device-ops nccl "
+                     "--explain -o %s",
+                     source, plan);
+    double bytes = number_after(ran.out, "\n  nccl ");
+    assert_true(bytes > 32 * 9e6 && bytes < 32 * 11e6);
+    set_fake("memory:200000000,devices:2");
+    ran = run(a, "tfd-run %s", plan);
+    assert_int_equal(ran.code, 3);
+    assert_string_equal(ran.out, "");
+    assert_non_null(strstr(ran.err, " for kernels and 308.281 for NCCL: "));
+}
+
 static void
 recomputing_would_save(void **state)
 {
@@ -236,6 +266,8 @@ main(void)
         cmocka_unit_test(shared_variables_are_there_once),
         cmocka_unit_test(a_run_may_be_tried_all_the_same),
         cmocka_unit_test(compiling_says_what_fits),
+        cmocka_unit_test(scratch_is_counted),
+        cmocka_unit_test(nccl_is_counted),
         cmocka_unit_test(recomputing_would_save),
     };
     return cmocka_run_group_tests(tests, new_dir, release_arena);

@@ -73,44 +73,6 @@ is_wide(const BeKernel *k)
 
 /* ---- aliasing ---------------------------------------------- */
 
-/* Kernels may write the elements of a read-only input where the output's
- * element with the same number is written (docs/kernels.md). */
-typedef struct Sharing {
-    const BeKernel *k;
-    const KArray *in, *out;
-    const KIndex *load, *store;
-    bool apart; /* it is also read elsewhere */
-} Sharing;
-
-static void
-note_store(KNode *n, void *data)
-{
-    Sharing *s = data;
-    if (n->kind == K_STORE && n->store.array == s->out &&
-        !be_index_equal(&n->store.at, s->load))
-        s->apart = true;
-}
-
-static void
-note_load(KNode *n, void *data)
-{
-    Sharing *s = data;
-    if (n->kind != K_LOAD || n->load.array != s->in)
-        return;
-    s->load = &n->load.at;
-    KBlock body = s->k->body;
-    be_kernel_walk(&body, note_store, s);
-}
-
-bool
-be_ptx_may_share(const BeKernel *k, const KArray *in, const KArray *out)
-{
-    Sharing s = {.k = k, .in = in, .out = out};
-    KBlock body = k->body;
-    be_kernel_walk(&body, note_load, &s);
-    return !s.apart;
-}
-
 /* Whether an array of this role shares memory with none of the other. */
 static bool
 is_apart(const BeKernel *k, const KArray *array, KRole role)

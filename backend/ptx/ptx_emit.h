@@ -53,6 +53,15 @@ typedef struct PtxRows {
     PtxKept **kept; /* values of each slot */
 } PtxRows;
 
+/* A value of a reduction's elements that the output of a later loop holds until
+ * the loop needs it. */
+typedef struct PtxSaved {
+    const KNode *reduce; /* NULL: there is none */
+    const KNode *loop, *store;
+    const KNode *value, *again; /* in the reduction, and in the loop */
+    PtxReuse *stages;           /* these two */
+} PtxSaved;
+
 /* Long rows, a block each (ptx_panels.c). */
 typedef struct PtxPanels {
     Dim length;       /* elements of a row */
@@ -60,6 +69,7 @@ typedef struct PtxPanels {
     int width, slots; /* neighbours of a group; groups of a thread, 0: a loop */
     PtxReuse *stages; /* of all the row, if there are slots */
     PtxKept **kept;
+    PtxSaved saved; /* of a row that is a loop */
 } PtxPanels;
 
 /* Updates of rows that values choose (ptx_scatter.c). */
@@ -195,6 +205,13 @@ int be_ptx_together(const KNode *first, const KNode **out, int most);
 PtxReuse *be_ptx_reuse(const Emit *e, const KNode *const *nodes, int num);
 /* Registers for an element's values that later stages take. */
 int be_ptx_reuse_kept(const PtxReuse *s);
+/* The only value that later stages take; NULL: there are none, or several. */
+const KNode *be_ptx_reuse_only(const PtxReuse *s);
+/* Whether a value is the same as none of an earlier stage. */
+bool be_ptx_reuse_is_new(const PtxReuse *s, const KNode *n);
+/* The node of a later stage that is this value of an earlier one, or NULL. */
+const KNode *be_ptx_reuse_taken(const PtxReuse *s, const KNode *stage,
+                                const KNode *value);
 /* Room for the values of the elements that are emitted together. */
 PtxKept *be_ptx_kept_new(const Emit *e);
 /* The body of a stage at the current indices, after that of all stages before

@@ -5,6 +5,8 @@
  * where they are adjacent and share their guard (ptx_groups.c); accesses whose
  * guard is false are skipped by branches.
  */
+#include "backend/kernel/kernel_impl.h"
+#include "backend/ptx/ptx.h"
 #include "backend/ptx/ptx_emit.h"
 
 /* ---- addresses ---------------------------------------------------------- */
@@ -223,4 +225,44 @@ be_ptx_store(Emit *e, const KNode *n)
     PtxIf i = be_ptx_if(p, be_and(u, first, p->active));
     store_elements(e, n);
     be_ptx_end_if(p, &i, NULL, NULL);
+}
+
+/* ---- aliasing ------------------------------------------------------------ */
+
+/* Kernels may write the elements of a read-only input where the output's
+ * element with the same number is written (docs/kernels.md). */
+typedef struct Sharing {
+    const BeKernel *k;
+    const KArray *in, *out;
+    const KIndex *load, *store;
+    bool apart; /* it is also read elsewhere */
+} Sharing;
+
+static void
+note_shared_store(KNode *n, void *data)
+{
+    Sharing *s = data;
+    if (n->kind == K_STORE && n->store.array == s->out &&
+        !be_index_equal(&n->store.at, s->load))
+        s->apart = true;
+}
+
+static void
+note_shared_load(KNode *n, void *data)
+{
+    Sharing *s = data;
+    if (n->kind != K_LOAD || n->load.array != s->in)
+        return;
+    s->load = &n->load.at;
+    KBlock body = s->k->body;
+    be_kernel_walk(&body, note_shared_store, s);
+}
+
+bool
+be_ptx_may_share(const BeKernel *k, const KArray *in, const KArray *out)
+{
+    Sharing s = {.k = k, .in = in, .out = out};
+    KBlock body = k->body;
+    be_kernel_walk(&body, note_shared_load, &s);
+    return !s.apart;
 }

@@ -12,9 +12,13 @@
  * A row whose elements fit the block's registers has a few panels, one for each
  * slot of its threads: values that a stage loads or computes in many
  * instructions stay there for later ones.  Longer rows are loops; reductions
- * that do not need each other's results go through them together.
+ * that do not need each other's results go through them together.  What a
+ * reduction has computed in many instructions (the exponentials of a softmax)
+ * and a loop needs again, waits in the loop's output, if its elements are f32,
+ * too: the thread that stores an element there is the one that reads it.
  */
 #include "backend/kernel/kernel_impl.h"
+#include "backend/ptx/ptx.h"
 #include "backend/ptx/ptx_emit.h"
 
 enum {
@@ -25,6 +29,7 @@ enum {
     KEPT_REGISTERS = 24576, /* of a block */
     MAX_EACH = 32,          /* elements of a row that a thread has */
     MOST_SLOTS = 4,         /* of a thread; the code is as many times as long */
+    SAVED_COST = 8,         /* operations of a value that is worth memory */
     MAX_CODE = 2048,        /* operations of a thread in all slots */
     LOOP_CODE = 512,        /* and in a round of a loop */
     MAX_TOGETHER = PTX_MAX_TOGETHER, /* reductions in one loop */
@@ -165,6 +170,137 @@ choose_slots(Emit *e, PtxShape *s)
         x->kept[i] = be_ptx_kept_new(e);
 }
 
+/* ---- values that wait in an output --------------------------------------- */
+
+typedef struct Accesses {
+    const Emit *e;
+    const KArray *out;
+    const PtxReuse *stages; /* whose equal values do not count; NULL: all do */
+    int stores;
+    bool loads; /* what may have the same memory */
+} Accesses;
+
+static void
+note_access(KNode *n, void *data)
+{
+    Accesses *a = data;
+    if (n->kind == K_STORE)
+        a->stores += n->store.array == a->out;
+    else if (n->kind == K_LOAD && n->load.array->role == K_IN &&
+             (!a->stages || be_ptx_reuse_is_new(a->stages, n)))
+        a->loads |= be_ptx_may_share(a->e->k, n->load.array, a->out);
+}
+
+/* Whether out can hold a value from the reduction on: it is stored once, and
+ * nobody needs what may have its memory any more.  What the loop and the
+ * reduction load alike the loop does not need: it takes that value alone. */
+static bool
+is_free(const Emit *e, const PtxSaved *s, const KArray *out)
+{
+    Accesses all = {.e = e, .out = out}, later = all;
+    KBlock body = e->k->body;
+    be_kernel_walk(&body, note_access, &all);
+    for (const KNode *n = s->reduce->next; n; n = n->next) {
+        if (!be_ptx_body_of(n))
+            continue;
+        body = *be_ptx_body_of(n);
+        later.stages = n == s->loop ? s->stages : NULL;
+        be_kernel_walk(&body, note_access, &later);
+    }
+    return all.stores == 1 && !later.loads && !out->from;
+}
+
+/* The place of an element is known in the reduction, too: it follows from the
+ * item's indices and the loop's own. */
+static bool
+is_simple(const Emit *e, const KIndex *at, const KVar *own)
+{
+    bool simple = true;
+    for (int i = 0; i < at->num_terms; i++) {
+        bool outer = false;
+        for (int k = 0; k < e->k->grid.count; k++)
+            outer |= at->terms[i].var == e->k->grid.vars[k];
+        simple = simple && (outer || at->terms[i].var == own);
+    }
+    return simple;
+}
+
+static const KNode *
+find_place(const Emit *e, const PtxSaved *s)
+{
+    for (const KNode *n = s->loop->loop.body.first; n; n = n->next)
+        if (n->kind == K_STORE && !n->store.guard &&
+            n->store.array->dtype == s->value->dtype &&
+            is_simple(e, &n->store.at, stage_var(s->loop)) &&
+            is_free(e, s, n->store.array))
+            return n;
+    return NULL;
+}
+
+static PtxSaved
+try_saving(const Emit *e, const KNode *reduce, const KNode *loop)
+{
+    PtxSaved none = {0}, s = {.reduce = reduce, .loop = loop};
+    const KNode **nodes = NEW_ARRAY(e->arena, const KNode *, 2);
+    nodes[0] = reduce;
+    nodes[1] = loop;
+    s.stages = be_ptx_reuse(e, nodes, 2);
+    s.value = be_ptx_reuse_only(s.stages);
+    if (!s.value || s.value->kind != K_MAP || s.value->dtype != DT_f32 ||
+        ir_op_code(s.value->map.op)->cost < SAVED_COST)
+        return none;
+    s.again = be_ptx_reuse_taken(s.stages, loop, s.value);
+    s.store = find_place(e, &s);
+    return s.again && s.store ? s : none;
+}
+
+static PtxSaved
+find_saved(const Emit *e)
+{
+    PtxSaved s = {0};
+    for (const KNode *r = e->k->body.first; r; r = r->next)
+        for (const KNode *l = r->next; l && r->kind == K_REDUCE && !s.reduce;
+             l = l->next)
+            if (l->kind == K_LOOP)
+                s = try_saving(e, r, l);
+    return s;
+}
+
+/* Leaves the value of a group's elements where the loop will store others. */
+static void
+save_group(Ptx *p, Val inside)
+{
+    Emit *e = &p->e;
+    const PtxSaved *s = &p->shape.panels.saved;
+    KNode store = *s->store;
+    int num = store.store.at.num_terms;
+    KTerm *terms = NEW_ARRAY(e->arena, KTerm, (size_t)num);
+    for (int i = 0; i < num; i++) {
+        terms[i] = s->store->store.at.terms[i];
+        if (terms[i].var == stage_var(s->loop))
+            terms[i].var = stage_var(s->reduce);
+    }
+    store.store.at.terms = terms;
+    store.store.value = (KNode *)s->value;
+    PtxIf i = be_ptx_if(p, inside);
+    be_ptx_store(e, &store);
+    be_ptx_end_if(p, &i, NULL, NULL);
+}
+
+/* Takes it back. */
+static void
+load_saved(Ptx *p, PtxKept *kept)
+{
+    Emit *e = &p->e;
+    const PtxSaved *s = &p->shape.panels.saved;
+    KNode load = {.kind = K_LOAD, .dtype = s->again->dtype, .id = s->again->id};
+    load.load.array = s->store->store.array;
+    load.load.at = s->store->store.at;
+    be_ptx_load(e, &load);
+    kept[s->value->id].value = NEW(e->arena, EmitValue);
+    *kept[s->value->id].value = e->values[s->again->id];
+}
+
 bool
 be_ptx_panels_find(Ptx *p, PtxShape *s)
 {
@@ -185,6 +321,8 @@ be_ptx_panels_find(Ptx *p, PtxShape *s)
     if (t.shared > SHARED_BYTES)
         return false;
     choose_slots(e, &t);
+    if (!t.panels.slots)
+        t.panels.saved = find_saved(e);
     t.team = t.threads;
     t.items = 1;
     *s = t;
@@ -286,6 +424,8 @@ put_panel(Ptx *p, const Members *m, Val begin, Val size, int slot)
         set_index(p, m->nodes[i], at, size);
         be_ptx_reuse_emit(e, m->stages, m->nodes[i], kept);
         put_group(p, m, i, place, inside);
+        if (m->nodes[i] == p->shape.panels.saved.reduce)
+            save_group(p, inside);
         end_stage(p);
     }
 }
@@ -506,6 +646,8 @@ emit_group(Ptx *p, const PtxReuse *stages, const KNode *n, Val begin,
     PtxIf inside = be_ptx_if(p, be_icmp(e->u, LLVMIntSLT, at, size));
     begin_stage(p, n);
     e->indices[stage_var(n)->id] = (EmitIndex){.base = at};
+    if (n == p->shape.panels.saved.loop)
+        load_saved(p, kept);
     be_ptx_reuse_emit(e, stages, n, kept);
     end_stage(p);
     be_ptx_end_if(p, &inside, NULL, NULL);
@@ -525,7 +667,8 @@ be_ptx_panel_loop(Ptx *p, const KNode *n)
         return;
     const KNode **nodes = NEW_ARRAY(e->arena, const KNode *, 1);
     nodes[0] = n;
-    const PtxReuse *alone = be_ptx_reuse(e, nodes, 1);
+    const PtxReuse *alone =
+        n == x->saved.loop ? x->saved.stages : be_ptx_reuse(e, nodes, 1);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_extent(e, x->length),
                   panel, "panel");

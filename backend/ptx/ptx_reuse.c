@@ -355,6 +355,36 @@ be_ptx_reuse_kept(const PtxReuse *s)
     return s->num_kept;
 }
 
+const KNode *
+be_ptx_reuse_only(const PtxReuse *s)
+{
+    const KNode *only = NULL;
+    for (int i = 0; i < s->num; i++)
+        for (KNode *n = be_ptx_body_of(s->nodes[i])->first; n; n = n->next) {
+            if (n->id < 0 || !s->kept[n->id])
+                continue;
+            if (only)
+                return NULL;
+            only = n;
+        }
+    return only;
+}
+
+bool
+be_ptx_reuse_is_new(const PtxReuse *s, const KNode *n)
+{
+    return !s->firsts[n->id];
+}
+
+const KNode *
+be_ptx_reuse_taken(const PtxReuse *s, const KNode *stage, const KNode *value)
+{
+    for (KNode *n = be_ptx_body_of(stage)->first; n; n = n->next)
+        if (n->id >= 0 && s->firsts[n->id] == value)
+            return n;
+    return NULL;
+}
+
 /* ---- emission ----------------------------------------------------------- */
 
 PtxKept *

@@ -93,7 +93,7 @@ rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
         executor->coll_uses =
             NEW_ARRAY(a, RtCollUse, (size_t)run->collectives.len);
     if (!run->caps->is_host_visible && !run->enqueues)
-        executor->copies = rt_alloc_aligned(a, run->max_text_bytes);
+        executor->copies = rt_alloc_aligned(a, run->max_copied_bytes);
 }
 
 void

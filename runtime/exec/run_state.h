@@ -52,12 +52,12 @@ struct RtRun {
     RtArchive told_params;        /* by a coordinator; of no bytes: by nobody */
     struct RtHttp *metrics;       /* of its job; NULL: nobody is served */
     struct RtEvaluator *evaluator; /* of a job; NULL: the run is none */
-    int rank, size;               /* of this process, in the job */
-    int local_rank, local_size;   /* and on its machine */
-    int num_replicas;             /* of all processes */
-    int first_local, num_local;   /* those of this process */
-    int num_devices;              /* of this process, as all that follows */
-    int replicas_each;            /* on a device, next to one another */
+    int rank, size;                /* of this process, in the job */
+    int local_rank, local_size;    /* and on its machine */
+    int num_replicas;              /* of all processes */
+    int first_local, num_local;    /* those of this process */
+    int num_devices;               /* of this process, as all that follows */
+    int replicas_each;             /* on a device, next to one another */
     IrDevices device_list;
     const RtDeviceCaps *caps; /* of all of them */
     bool enqueues;            /* device programs are q_NAME */
@@ -70,7 +70,7 @@ struct RtRun {
     Map *fns;             /* name -> RtFunction */
     Scalar *params;       /* as the module's params */
     FormatName *texts;    /* the same of strings; others have no value */
-    RtIterBinding *iterators; /* as the module's iters */
+    RtIterBinding *iterators;           /* as the module's iters */
     struct RtSharedSteps *shared_steps; /* with other processes; or NULL */
     /* Opens the sources of one that is not open yet. */
     Status (*open_iterator)(RtRun *run, RtIterBinding *it);
@@ -86,9 +86,9 @@ struct RtRun {
     int64_t dims_offset; /* in it: its executor's dims, where programs cannot */
     size_t dims_bytes;   /* read the host's memory; else no bytes */
     int max_operands;    /* of the operations that need scratch */
-    int64_t max_text_bytes; /* of what one of them prints */
-    RtArchive lines;        /* of its replicas, for the chief */
-    RtAgreement agreement;  /* with the other processes */
+    int64_t max_copied_bytes; /* of the operands of one that reads them */
+    RtArchive lines;          /* of its replicas, for the chief */
+    RtAgreement agreement;    /* with the other processes */
     RtStats stats;
     RtProgress progress;
     struct RtProfile *profile;        /* NULL: nothing is timed */

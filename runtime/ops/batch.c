@@ -223,12 +223,12 @@ rt_copy_batch(RtRun *run, const RtHostOp *h)
 }
 
 /* Whether there is another step that fits a slot that is free: iter_next
- * refuses one that does not. */
+ * refuses one that does not.  A coordinator has no iterators of workers. */
 static bool
 can_copy_ahead(const RtRun *run, const RtIterBinding *it)
 {
     int k = it->num_ahead;
-    if (k >= it->num_slots ||
+    if (!it->iter || k >= it->num_slots ||
         !rt_iter_is_ahead(it->iter, k, run->devices[0]->caps->is_repeatable))
         return false;
     for (int i = 0; it->ir->rows >= 0 && i < run->num_local; i++)

@@ -8,6 +8,7 @@
  */
 #include "runtime/exec/run_state.h"
 #include "runtime/ops/host_ops.h"
+#include "runtime/ops/print.h"
 #include "runtime/ps/ps.h"
 
 int32_t
@@ -43,6 +44,7 @@ rt_prepare_push(RtRun *run, RtFunction *fn, RtHostOp *h)
     if (h->update->num_in != h->op->num_operands || h->update->num_out)
         return plan_refuse(run->plan, "@%s does not take what @%s pushes",
                            h->update->ir->name, fn->ir->name);
+    rt_note_copies(run, h->op);
     return OK;
 }
 
@@ -50,5 +52,8 @@ int32_t
 rt_op_push(RtInvocation *inv, const RtHostOp *h)
 {
     const RtRun *run = inv->executor->run;
-    return run->push ? run->push(inv, h) : EXEC_OK;
+    if (!run->push)
+        return EXEC_OK;
+    return rt_is_ahead(inv->executor) ? rt_defer(inv, h, true)
+                                      : run->push(inv, h);
 }

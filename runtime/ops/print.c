@@ -18,16 +18,15 @@
 
 /* ---- loading ----------------------------------------------------------- */
 
-/* What a program's operands take as copies for the host (rt_read_value). */
-static void
-note_text_bytes(RtRun *run, const IrOp *op)
+void
+rt_note_copies(RtRun *run, const IrOp *op)
 {
     int64_t sum = 0, bytes;
     for (int i = 0; i < op->num_operands; i++)
         if (ir_type_bytes(run->module, &op->operands[i]->type, &bytes))
             sum += bytes + RT_VALUE_ALIGN;
-    if (sum > run->max_text_bytes)
-        run->max_text_bytes = sum;
+    if (sum > run->max_copied_bytes)
+        run->max_copied_bytes = sum;
 }
 
 Status
@@ -46,7 +45,7 @@ rt_check_format(RtRun *run, const RtFunction *fn, RtHostOp *h, int first)
     if (why)
         return plan_refuse(run->plan, "@%s prints %s", fn->ir->name,
                            message_part(why));
-    note_text_bytes(run, h->op);
+    rt_note_copies(run, h->op);
     return OK;
 }
 

@@ -10,6 +10,9 @@
  * those of the operands from first. */
 Status rt_check_format(RtRun *run, const RtFunction *fn, RtHostOp *h,
                        int first) MUST_USE;
+/* While a plan is loaded: room for copies of the operands of an operation that
+ * reads them on the host (rt_read_value). */
+void rt_note_copies(RtRun *run, const IrOp *op);
 void rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first);
 
 /* Whether a program leaves an operation to when the device has come to it, and

@@ -363,7 +363,7 @@ open_devices(RtRun *run, bool spin)
         TRY(rt_check_device_memory(run, run->devices[i]));
         if (run->enqueues)
             run->devices[i]->deferrals =
-                rt_deferrals_new(run->arena, (size_t)run->max_text_bytes);
+                rt_deferrals_new(run->arena, (size_t)run->max_copied_bytes);
         TRY(run->devices[i]->ops->load(run->devices[i], &run->device_code));
     }
     return OK;

@@ -3,7 +3,8 @@
  *
  * A plan for GPUs runs in any number of processes, which NCCL joins: the bits
  * of CPU devices, and checkpoints that go from any devices to any others.  Who
- * is killed is named, and a job begins again from its checkpoint.
+ * is killed is named, and a job begins again from its checkpoint.  Workers of
+ * parameter servers have GPUs, too.
  */
 #include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
@@ -226,6 +227,40 @@ a_job_begins_again(void **state)
     assert_non_null(strstr(ran.err, "tfd-run: restart 1 of 9, with 2 "));
 }
 
+/* ---- parameter servers ----------------------------------------------------
+ */
+
+/* Programs that print the same whichever worker executes a closure; with one
+ * worker, the bits are those of one process. */
+static const struct {
+    const char *source, *tasks, *options;
+} served[] = {
+    {"tests/cluster/ps/learns.tfd", "workers=1,ps=1", "--checksum"},
+    {"tests/cluster/ps/counts.tfd", "workers=2,ps=2", "--set closures=400"},
+    /* updates that take more than what is kept before the host looks */
+    {"tests/cluster/ps/atomic.tfd", "workers=2,ps=2 --atomic",
+     "--set closures=200"},
+    {"docs/examples/coordinator.tfd", "workers=1,ps=2", "--checksum"},
+};
+
+static void
+workers_of_servers_have_gpus(void **state)
+{
+    (void)state;
+    const char *root = getenv("TFD_ROOT"), *plan = in_dir("served.tfp");
+    for (int i = 0; i < COUNT(served); i++) {
+        run_ok(arena, "tfdc %s/%s -o %s", root, served[i].source, plan);
+        Ran cpu = run_ok(arena, "tfd-run %s %s", plan, served[i].options);
+        run_ok(arena, "tfdc %s/%s --devices cuda:0 -o %s", root,
+               served[i].source, plan);
+        set_fakes(arena_printf(arena, "devices:1,seed:%d", i), "");
+        Ran gpu = run_ok(arena, "tfd-run %s %s -n %s", plan, served[i].options,
+                         served[i].tasks);
+        assert_string_equal(gpu.out, cpu.out);
+        assert_string_equal(gpu.err, "");
+    }
+}
+
 static int
 prepare(void **state)
 {
@@ -245,6 +280,7 @@ main(void)
         cmocka_unit_test(failures_are_said),
         cmocka_unit_test(preflight_measures_gpus),
         cmocka_unit_test(a_job_begins_again),
+        cmocka_unit_test(workers_of_servers_have_gpus),
     };
     return cmocka_run_group_tests(tests, prepare, release_arena);
 }

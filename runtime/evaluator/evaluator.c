@@ -105,10 +105,10 @@ static void
 listen_to_coordinator(RtEvaluator *e)
 {
     zmq_msg_t m;
-    zmq_pollitem_t item = {e->member.socket, 0, ZMQ_POLLIN, 0};
-    e->net.zmq->zmq_poll(&item, 1, LOOK_MS);
+    RtPsSocket *socket = &e->member.socket;
+    rt_ps_poll(&e->net, &socket, 1, LOOK_MS);
     e->net.zmq->zmq_msg_init(&m);
-    while (rt_ps_next(&e->net, e->member.socket, &m))
+    while (rt_ps_next(&e->net, socket, &m))
         take(e, &m);
     e->net.zmq->zmq_msg_close(&m);
     rt_ps_member_greet(&e->member);

@@ -4,7 +4,7 @@
  * Messages to a server arrive in order, so a pull after a push sees it, though
  * the push was not acknowledged yet.
  */
-#include "runtime/ps/client.h"
+#include "runtime/ps/client_impl.h"
 
 #include <assert.h>
 #include <string.h>
@@ -18,74 +18,14 @@
 static const double again = 1; /* seconds until a request is sent again */
 
 enum {
-    MOST_PENDING = 32,
     WAIT_MS = 50,
-    MUCH = 1 << 20 /* bytes of a message that can be several */
-};
-
-/* A request that is not answered. */
-typedef struct Request {
-    int64_t number; /* 0: none */
-    double at;
-    RtArchive bytes;
-} Request;
-
-/* What is pushed to a server for one closure. */
-typedef struct Push {
-    Request request;
-    bool is_staged;
-    int64_t num;
-} Push;
-
-/* A closure whose updates are under way. */
-typedef struct Pending {
-    int64_t id, attempt;
-    bool is_told; /* that all servers keep it */
-    int open;     /* servers that have not acknowledged it */
-    const char *error;
-    Push *pushes; /* to each server */
-} Pending;
-
-/* Rows of a part that are pulled, counted from its first. */
-typedef struct WantedRows {
-    const RtPart *part;
-    int64_t *rows, num;
-} WantedRows;
-
-typedef struct Server {
-    void *socket;
-    Request pull;
-    int64_t clock;          /* of what was pulled last, or RT_PS_NO_PULL */
-    VEC(WantedRows) wanted; /* by it, in its order */
-} Server;
-
-struct RtPsClient {
-    Arena *arena;
-    RtRun *run;
-    RtPsNet *net;
-    const RtPlacement *placement;
-    int num_servers;
-    Server *servers;
-    uint64_t job;
-    int64_t number;    /* of the last request */
-    int64_t *versions; /* of each part, that are here; 0: none */
-    /* The closures under way, from the oldest on: a ring. */
-    Pending pending[MOST_PENDING];
-    int first, num_pending;
-    bool is_pushing;
-    bool expects_more; /* rt_ps_expect_more */
-    int64_t low;
-    RtPsTraffic traffic; /* of the servers that were asked for it */
-    RtPsNextId next_id;  /* NULL: a closure has one */
-    void *ids;
-    RtPsWatch watch; /* while it waits; NULL: nobody */
-    void *watcher;
+    LITTLE = 1 << 15, /* bytes that are worth waiting for what follows */
 };
 
 /* ---- requests ----------------------------------------------------------- */
 
-static void
-begin_request(RtPsClient *c, Request *q, RtPsType type, int64_t id)
+void
+rt_client_begin_request(RtPsClient *c, RtPsSent *q, RtPsType type, int64_t id)
 {
     RtPsRequest head = {.job = c->job, .number = ++c->number, .id = id};
     q->number = head.number;
@@ -94,14 +34,14 @@ begin_request(RtPsClient *c, Request *q, RtPsType type, int64_t id)
 }
 
 static void
-send_request(RtPsClient *c, int server, Request *q)
+send_request(RtPsClient *c, int server, RtPsSent *q)
 {
     q->at = rt_seconds();
-    rt_ps_send(c->net, c->servers[server].socket, &q->bytes);
+    rt_ps_send(c->net, &c->servers[server].socket, &q->bytes);
 }
 
 static void
-send_again(RtPsClient *c, int server, Request *q)
+send_again(RtPsClient *c, int server, RtPsSent *q)
 {
     if (q->number && rt_seconds() - q->at > again)
         send_request(c, server, q);
@@ -135,7 +75,7 @@ set_row(RtDevicePtr to, const char *bytes, size_t n)
 }
 
 static void
-set_rows(RtPsClient *c, const WantedRows *w, RtArchive *in)
+set_rows(RtPsClient *c, const RtPsWantedRows *w, RtArchive *in)
 {
     RtRun *run = c->run;
     const IrVar *v = run->module->vars.data[w->part->var];
@@ -153,7 +93,7 @@ set_rows(RtPsClient *c, const WantedRows *w, RtArchive *in)
 static void
 on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
 {
-    Server *s = &c->servers[server];
+    RtPsServer *s = &c->servers[server];
     int num_rows = 0;
     if (s->pull.number != number)
         return; /* it was sent twice */
@@ -181,7 +121,7 @@ static void
 on_counted(RtPsClient *c, int server, RtArchive *in, int64_t number)
 {
     RtPsTraffic t;
-    Request *q = &c->servers[server].pull;
+    RtPsSent *q = &c->servers[server].pull;
     rt_ps_traffic(in, &t);
     if (q->number != number || !rt_ps_is_good(in))
         return;
@@ -200,16 +140,16 @@ on_counted(RtPsClient *c, int server, RtArchive *in, int64_t number)
 static RtArchive *
 pull_from(RtPsClient *c, int server)
 {
-    Server *s = &c->servers[server];
+    RtPsServer *s = &c->servers[server];
     if (!s->pull.number) {
-        begin_request(c, &s->pull, RT_PS_PULL, 0);
+        rt_client_begin_request(c, &s->pull, RT_PS_PULL, 0);
         s->wanted.len = 0;
     }
     return &s->pull.bytes;
 }
 
-static void
-want_part(RtPsClient *c, int64_t part)
+void
+rt_client_want_part(RtPsClient *c, int64_t part)
 {
     RtArchive *to = pull_from(c, c->placement->parts.data[part].server);
     rt_archive_i64(to, &part, 0, INT64_MAX);
@@ -222,11 +162,11 @@ rt_ps_want(RtPsClient *c, const int *vars, int num)
     const int *first = c->placement->first_part;
     for (int i = 0; i < num; i++)
         for (int k = first[vars[i]]; k < first[vars[i] + 1]; k++)
-            want_part(c, k);
+            rt_client_want_part(c, k);
 }
 
-static void
-want_rows_of(RtPsClient *c, int64_t part, WantedRows *w)
+void
+rt_client_want_rows(RtPsClient *c, int64_t part, RtPsWantedRows *w)
 {
     int64_t rows = RT_PS_ROWS;
     RtArchive *to = pull_from(c, w->part->server);
@@ -243,7 +183,7 @@ rt_ps_want_rows(RtPsClient *c, Arena *a, int var, const RtRows *rows)
     const int *first = &c->placement->first_part[var];
     const RtPart *parts = &c->placement->parts.data[first[0]];
     int num = first[1] - first[0];
-    WantedRows *w = NEW_ARRAY(a, WantedRows, (size_t)num);
+    RtPsWantedRows *w = NEW_ARRAY(a, RtPsWantedRows, (size_t)num);
     int *of = NEW_ARRAY(a, int, (size_t)rows->num);
     for (int64_t i = 0; i < rows->num; i++) {
         of[i] = rt_part_with(parts, num, rows->rows[i]);
@@ -255,12 +195,12 @@ rt_ps_want_rows(RtPsClient *c, Arena *a, int var, const RtRows *rows)
         w[k].num = 0;
     }
     for (int64_t i = 0; i < rows->num; i++) {
-        WantedRows *to = &w[of[i]];
+        RtPsWantedRows *to = &w[of[i]];
         to->rows[to->num++] = rows->rows[i] - to->part->first;
     }
     for (int k = 0; k < num; k++)
         if (w[k].num)
-            want_rows_of(c, first[0] + k, &w[k]);
+            rt_client_want_rows(c, first[0] + k, &w[k]);
 }
 
 static bool
@@ -274,17 +214,18 @@ has_values(const RtPsClient *c)
 
 /* ---- pushes ------------------------------------------------------------- */
 
-static Pending *
+static RtPsPending *
 pending(RtPsClient *c, int i)
 {
-    return &c->pending[(c->first + i) % MOST_PENDING];
+    return &c->pending[(c->first + i) % RT_PS_MOST_PENDING];
 }
 
 void
 rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t attempt, int64_t low)
 {
-    assert(c->num_pending < MOST_PENDING && !c->is_pushing);
-    Pending *p = pending(c, c->num_pending++);
+    assert(c->num_pending < RT_PS_MOST_PENDING && !c->is_pushing &&
+           !c->is_held);
+    RtPsPending *p = pending(c, c->num_pending++);
     p->id = id;
     p->attempt = attempt;
     p->is_told = false;
@@ -300,10 +241,10 @@ rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t attempt, int64_t low)
 }
 
 static void
-begin_push_to(RtPsClient *c, Pending *p, int server)
+begin_push_to(RtPsClient *c, RtPsPending *p, int server)
 {
-    Push *push = &p->pushes[server];
-    begin_request(c, &push->request, RT_PS_PUSH, p->id);
+    RtPsPushed *push = &p->pushes[server];
+    rt_client_begin_request(c, &push->request, RT_PS_PUSH, p->id);
     rt_archive_i64(&push->request.bytes, &c->low, 0, INT64_MAX);
     rt_archive_bool(&push->request.bytes, &c->expects_more);
     rt_archive_i64(&push->request.bytes, &c->servers[server].clock,
@@ -315,8 +256,8 @@ begin_push_to(RtPsClient *c, Pending *p, int server)
 static RtArchive *
 push_to(RtPsClient *c, const RtCut *cut, const RtPart *part)
 {
-    Pending *p = pending(c, c->num_pending - 1);
-    Push *push = &p->pushes[part->server];
+    RtPsPending *p = pending(c, c->num_pending - 1);
+    RtPsPushed *push = &p->pushes[part->server];
     int64_t update = cut->push->update, k = part->k;
     if (!push->num++)
         begin_push_to(c, p, part->server);
@@ -347,16 +288,17 @@ push_anew(RtPsClient *c)
 }
 
 /* What a part gets of what is set, so much at a time that a message is no
- * longer than a row or MUCH. */
+ * longer than a row or RT_PS_MUCH. */
 static Status
 set_part_of(RtPsClient *c, const RtCut *cut, const RtPart *part)
 {
     int64_t each = part->bytes / part->rows;
-    int64_t most = c->next_id ? MUCH / (each ? each : 1) + 1 : part->rows;
+    int64_t most = c->next_id ? RT_PS_MUCH / (each ? each : 1) + 1 : part->rows;
     for (int64_t first = 0; first < part->rows; first += most) {
         int64_t left = part->rows - first;
-        Push *push = &pending(c, c->num_pending - 1)->pushes[part->server];
-        if (c->next_id && push->num && push->request.bytes.len > MUCH)
+        RtPsPushed *push =
+            &pending(c, c->num_pending - 1)->pushes[part->server];
+        if (c->next_id && push->num && push->request.bytes.len > RT_PS_MUCH)
             TRY(push_anew(c));
         rt_cut_write_rows(cut, part, first, left < most ? left : most,
                           push_to(c, cut, part));
@@ -392,14 +334,70 @@ rt_ps_push(RtInvocation *inv, const RtHostOp *h)
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 
+/* One that the coordinator commits is waited for before the next pull. */
+static bool
+may_be_held(const RtPsClient *c, const RtPsPending *p)
+{
+    size_t n = 0;
+    for (int i = 0; i < c->num_servers; i++)
+        if (p->pushes[i].num)
+            n += p->pushes[i].request.bytes.len;
+    return c->expects_more && !p->attempt && n <= LITTLE;
+}
+
 void
 rt_ps_end_push(RtPsClient *c)
 {
-    Pending *p = pending(c, c->num_pending - 1);
+    RtPsPending *p = pending(c, c->num_pending - 1);
     c->is_pushing = false;
+    c->is_held = may_be_held(c, p);
     for (int i = 0; i < c->num_servers; i++)
-        if (p->pushes[i].num)
+        if (c->is_held)
+            p->pushes[i].request.at = rt_seconds();
+        else if (p->pushes[i].num)
             send_request(c, i, &p->pushes[i].request);
+}
+
+/* What is held for a server; NULL: nothing. */
+static RtPsSent *
+held_for(RtPsClient *c, int server)
+{
+    if (!c->is_held)
+        return NULL;
+    RtPsSent *q = &pending(c, c->num_pending - 1)->pushes[server].request;
+    return q->number ? q : NULL;
+}
+
+void
+rt_ps_release(RtPsClient *c)
+{
+    for (int i = 0; i < c->num_servers; i++) {
+        RtPsSent *q = held_for(c, i);
+        if (q)
+            send_request(c, i, q);
+    }
+    c->is_held = false;
+}
+
+static void
+send_both(RtPsClient *c, int server, RtPsSent *push, RtPsSent *pull)
+{
+    rt_ps_begin(&c->several, RT_PS_SEVERAL);
+    rt_ps_add(&c->several, &push->bytes);
+    rt_ps_add(&c->several, &pull->bytes);
+    push->at = pull->at = rt_seconds();
+    rt_ps_send(c->net, &c->servers[server].socket, &c->several);
+}
+
+/* What is pulled from a server, behind what is held for it. */
+static void
+send_pull(RtPsClient *c, int server)
+{
+    RtPsSent *push = held_for(c, server), *pull = &c->servers[server].pull;
+    if (push && pull->number)
+        send_both(c, server, push, pull);
+    else if (push || pull->number)
+        send_request(c, server, push ? push : pull);
 }
 
 void
@@ -419,8 +417,8 @@ on_ack(RtPsClient *c, int server, RtArchive *in, int64_t number)
     if (c->servers[server].pull.number == number)
         c->servers[server].pull.number = 0; /* rows are set */
     for (int i = 0; i < c->num_pending; i++) {
-        Pending *p = pending(c, i);
-        Request *q = &p->pushes[server].request;
+        RtPsPending *p = pending(c, i);
+        RtPsSent *q = &p->pushes[server].request;
         if (q->number != number)
             continue;
         q->number = 0;
@@ -435,7 +433,7 @@ static void
 on_staged(RtPsClient *c, int server, int64_t number)
 {
     for (int i = 0; i < c->num_pending; i++) {
-        Push *p = &pending(c, i)->pushes[server];
+        RtPsPushed *p = &pending(c, i)->pushes[server];
         if (p->request.number == number)
             p->is_staged = true;
     }
@@ -443,7 +441,7 @@ on_staged(RtPsClient *c, int server, int64_t number)
 
 /* On all servers, or applied there already. */
 static bool
-is_staged(const RtPsClient *c, const Pending *p)
+is_staged(const RtPsClient *c, const RtPsPending *p)
 {
     for (int i = 0; i < c->num_servers; i++)
         if (p->pushes[i].request.number && !p->pushes[i].is_staged)
@@ -455,7 +453,7 @@ int64_t
 rt_ps_next_staged(RtPsClient *c)
 {
     for (int i = 0; i < c->num_pending - c->is_pushing; i++) {
-        Pending *p = pending(c, i);
+        RtPsPending *p = pending(c, i);
         if (!p->attempt || p->is_told || !is_staged(c, p))
             continue;
         p->is_told = true;
@@ -468,7 +466,7 @@ void
 rt_ps_abandon(RtPsClient *c, int64_t id)
 {
     for (int i = 0; i < c->num_pending - c->is_pushing; i++) {
-        Pending *p = pending(c, i);
+        RtPsPending *p = pending(c, i);
         if (p->id != id)
             continue;
         p->open = 0;
@@ -479,7 +477,7 @@ rt_ps_abandon(RtPsClient *c, int64_t id)
 
 /* A server's failure is a message and, after a newline, the lines below it. */
 static RtApplied
-applied(const RtPsClient *c, const Pending *p)
+applied(const RtPsClient *c, const RtPsPending *p)
 {
     if (!*p->error)
         return (RtApplied){p->id, "", ""};
@@ -492,10 +490,10 @@ applied(const RtPsClient *c, const Pending *p)
 RtApplied
 rt_ps_next_applied(RtPsClient *c)
 {
-    Pending *p = pending(c, 0);
+    RtPsPending *p = pending(c, 0);
     if (!c->num_pending || p->open || (c->is_pushing && c->num_pending == 1))
         return (RtApplied){0, "", ""};
-    c->first = (c->first + 1) % MOST_PENDING;
+    c->first = (c->first + 1) % RT_PS_MOST_PENDING;
     c->num_pending--;
     return applied(c, p);
 }
@@ -509,23 +507,33 @@ rt_ps_num_pending(const RtPsClient *c)
 /* ---- progress ----------------------------------------------------------- */
 
 static void
+take_answer(RtPsClient *c, int server, RtPsType type, RtArchive *in)
+{
+    RtPsRequest head;
+    rt_ps_request(in, &head);
+    if (!in->wrong && type == RT_PS_VALUES)
+        on_values(c, server, in, head.number);
+    else if (!in->wrong && type == RT_PS_COUNTED)
+        on_counted(c, server, in, head.number);
+    else if (!in->wrong && type == RT_PS_STAGED)
+        on_staged(c, server, head.number);
+    else if (!in->wrong && type == RT_PS_ACK)
+        on_ack(c, server, in, head.number);
+}
+
+static void
 receive(RtPsClient *c, int server, zmq_msg_t *m)
 {
-    RtArchive in;
-    RtPsRequest head;
+    RtArchive in, one;
     Arena *scratch = arena_new(NULL, "an answer");
     const RtZmq *z = c->net->zmq;
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
-    rt_ps_request(&in, &head);
-    if (!in.wrong && type == RT_PS_VALUES)
-        on_values(c, server, &in, head.number);
-    else if (!in.wrong && type == RT_PS_COUNTED)
-        on_counted(c, server, &in, head.number);
-    else if (!in.wrong && type == RT_PS_STAGED)
-        on_staged(c, server, head.number);
-    else if (!in.wrong && type == RT_PS_ACK)
-        on_ack(c, server, &in, head.number);
+    if (type != RT_PS_SEVERAL)
+        take_answer(c, server, type, &in);
+    else
+        while (rt_ps_take(&in, scratch, &one, &type))
+            take_answer(c, server, type, &one);
     arena_release(scratch);
 }
 
@@ -535,7 +543,8 @@ rt_ps_progress(RtPsClient *c)
     zmq_msg_t m;
     c->net->zmq->zmq_msg_init(&m);
     for (int i = 0; i < c->num_servers; i++) {
-        while (rt_ps_next(c->net, c->servers[i].socket, &m))
+        RtPsSocket *socket = &c->servers[i].socket;
+        while (socket->has_news && rt_ps_next(c->net, socket, &m))
             receive(c, i, &m);
         send_again(c, i, &c->servers[i].pull);
         for (int k = 0; k < c->num_pending - c->is_pushing; k++)
@@ -544,22 +553,25 @@ rt_ps_progress(RtPsClient *c)
     c->net->zmq->zmq_msg_close(&m);
 }
 
-int
-rt_ps_poll_items(const RtPsClient *c, zmq_pollitem_t *items, int most)
+void
+rt_ps_client_wait(RtPsClient *c, int ms)
 {
-    int n = c->num_servers < most ? c->num_servers : most;
-    for (int i = 0; i < n; i++)
-        items[i] = (zmq_pollitem_t){c->servers[i].socket, 0, ZMQ_POLLIN, 0};
-    return n;
+    RtPsSocket *sockets[RT_PS_MOST_WAITED];
+    int n = 0;
+    if (c->watched)
+        sockets[n++] = c->watched;
+    for (int i = 0; i < c->num_servers; i++)
+        if (n < RT_PS_MOST_WAITED)
+            sockets[n++] = &c->servers[i].socket;
+        else /* it may have */
+            c->servers[i].socket.has_news = true;
+    rt_ps_poll(c->net, sockets, n, ms);
 }
 
 static Status
 wait_for_answers(RtPsClient *c)
 {
-    enum { MOST_ITEMS = 64 };
-    zmq_pollitem_t items[MOST_ITEMS];
-    int n = rt_ps_poll_items(c, items, MOST_ITEMS);
-    c->net->zmq->zmq_poll(items, n, WAIT_MS);
+    rt_ps_client_wait(c, WAIT_MS);
     rt_ps_progress(c);
     if (rt_is_stopped(c->run))
         return rt_data_stopped();
@@ -572,96 +584,14 @@ rt_ps_pull(RtPsClient *c)
     Status st = OK;
     forget_clocks(c);
     for (int i = 0; i < c->num_servers; i++)
-        if (c->servers[i].pull.number)
-            send_request(c, i, &c->servers[i].pull);
+        send_pull(c, i);
+    c->is_held = false;
     while (!st && !has_values(c))
         st = wait_for_answers(c);
     /* What still comes of one that was stopped has no place any more. */
     for (int i = 0; st && i < c->num_servers; i++)
         c->servers[i].pull.number = 0;
     return st;
-}
-
-/* A part of many bytes in rows, one message after another. */
-static Status
-pull_by_rows(RtPsClient *c, const RtPart *part)
-{
-    Status st = OK;
-    int64_t most = MUCH / (part->bytes / part->rows) + 1;
-    Arena *scratch = arena_new(NULL, "numbers of rows");
-    WantedRows w = {.part = part,
-                    .rows = NEW_ARRAY(scratch, int64_t, (size_t)most)};
-    for (int64_t first = 0; first < part->rows && !st; first += w.num) {
-        int64_t left = part->rows - first;
-        w.num = left < most ? left : most;
-        for (int64_t i = 0; i < w.num; i++)
-            w.rows[i] = first + i;
-        want_rows_of(c, part - c->placement->parts.data, &w);
-        st = rt_ps_pull(c);
-    }
-    arena_release(scratch);
-    return st;
-}
-
-Status
-rt_ps_pull_all(RtPsClient *c)
-{
-    const RtPlacement *p = c->placement;
-    for (int i = 0; i < p->parts.len; i++)
-        if (p->parts.data[i].bytes <= MUCH)
-            want_part(c, i);
-    TRY(rt_ps_pull(c));
-    for (int i = 0; i < p->parts.len; i++)
-        if (p->parts.data[i].bytes > MUCH)
-            TRY(pull_by_rows(c, &p->parts.data[i]));
-    return OK;
-}
-
-/* Rows of a part, from the first replica that has them. */
-static Status
-set_rows_of(RtPsClient *c, const RtPart *part, int64_t first, int64_t num)
-{
-    const IrVar *v = c->run->module->vars.data[part->var];
-    int64_t number = part - c->placement->parts.data;
-    size_t each = (size_t)(part->bytes / part->rows);
-    size_t n = (size_t)num * each;
-    size_t at = (size_t)(v->place.offset + part->offset) + (size_t)first * each;
-    Request *q = &c->servers[part->server].pull;
-    begin_request(c, q, RT_PS_SET, 0);
-    rt_archive_i64(&q->bytes, &number, 0, INT64_MAX);
-    rt_archive_i64(&q->bytes, &first, 0, INT64_MAX);
-    rt_archive_i64(&q->bytes, &num, 0, INT64_MAX);
-    size_t begin = rt_archive_begin_part(&q->bytes);
-    rt_copy_out(rt_archive_place(&q->bytes, n),
-                rt_ptr_add(c->run->locals[0].base, at), n);
-    rt_archive_end_part(&q->bytes, begin);
-    return rt_ps_pull(c);
-}
-
-Status
-rt_ps_set_all(RtPsClient *c)
-{
-    for (int i = 0; i < c->placement->parts.len; i++) {
-        const RtPart *part = &c->placement->parts.data[i];
-        int64_t most =
-            part->rows ? MUCH / (part->bytes / part->rows + 1) + 1 : 0;
-        for (int64_t first = 0; first < part->rows; first += most) {
-            int64_t left = part->rows - first;
-            TRY(set_rows_of(c, part, first, left < most ? left : most));
-        }
-    }
-    return OK;
-}
-
-Status
-rt_ps_count(RtPsClient *c, RtPsTraffic *sum)
-{
-    c->traffic = (RtPsTraffic){.stalest = 0};
-    for (int i = 0; i < c->num_servers; i++)
-        begin_request(c, &c->servers[i].pull, RT_PS_COUNT, 0);
-    TRY(rt_ps_pull(c));
-    *sum = c->traffic;
-    return OK;
 }
 
 void
@@ -695,8 +625,9 @@ make_requests(RtPsClient *c)
     size_t n = (size_t)c->num_servers;
     for (int i = 0; i < c->num_servers; i++)
         c->servers[i].pull.bytes = rt_archive_writer(c->arena, 0);
-    for (int k = 0; k < MOST_PENDING; k++) {
-        c->pending[k].pushes = NEW_ARRAY(c->arena, Push, n);
+    c->several = rt_archive_writer(c->arena, 0);
+    for (int k = 0; k < RT_PS_MOST_PENDING; k++) {
+        c->pending[k].pushes = NEW_ARRAY(c->arena, RtPsPushed, n);
         for (int i = 0; i < c->num_servers; i++)
             c->pending[k].pushes[i].request.bytes =
                 rt_archive_writer(c->arena, 0);
@@ -715,7 +646,7 @@ rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
                       .placement = placement,
                       .job = servers->job,
                       .num_servers = (int)servers->num_servers};
-    c->servers = NEW_ARRAY(a, Server, (size_t)c->num_servers);
+    c->servers = NEW_ARRAY(a, RtPsServer, (size_t)c->num_servers);
     c->versions = NEW_ARRAY(a, int64_t, (size_t)placement->parts.len);
     make_requests(c);
     *out = c;
@@ -738,8 +669,9 @@ rt_ps_expect_more(RtPsClient *c, bool more)
 }
 
 void
-rt_ps_watch(RtPsClient *c, RtPsWatch watch, void *data)
+rt_ps_watch(RtPsClient *c, RtPsSocket *socket, RtPsWatch watch, void *data)
 {
+    c->watched = socket;
     c->watch = watch;
     c->watcher = data;
 }
@@ -750,6 +682,6 @@ rt_ps_client_close(RtPsClient *c)
     if (!c)
         return;
     for (int i = 0; i < c->num_servers; i++)
-        rt_ps_disconnect(c->net, c->servers[i].socket);
+        rt_ps_disconnect(c->net, &c->servers[i].socket);
     arena_release(c->arena);
 }

@@ -23,10 +23,11 @@ Status rt_ps_client_open(RtRun *run, RtPsNet *net, const RtPsWelcome *servers,
                          RtPsClient **out) MUST_USE;
 void rt_ps_client_close(RtPsClient *c); /* NULL: none */
 
-/* Is called again and again while answers are waited for, and ends the wait by
- * a failure. */
+/* Is called again and again while answers are waited for, and when that socket
+ * (NULL: none) has news, and ends the wait by a failure. */
 typedef Status (*RtPsWatch)(void *data);
-void rt_ps_watch(RtPsClient *c, RtPsWatch watch, void *data);
+void rt_ps_watch(RtPsClient *c, RtPsSocket *socket, RtPsWatch watch,
+                 void *data);
 
 /* The next pull is also of these variables, by number... */
 void rt_ps_want(RtPsClient *c, const int *vars, int num);
@@ -56,17 +57,20 @@ void rt_ps_forget(RtPsClient *c, const int *vars, int num);
 typedef Status (*RtPsNextId)(void *data, int64_t *id, int64_t *low);
 void rt_ps_set_ids(RtPsClient *c, RtPsNextId next, void *data);
 
-/* Whether another closure follows at once: then servers may acknowledge what
- * this one pushes when they answer that one, with fewer wakeups. */
+/* Whether another closure follows at once: then what this one pushes may leave
+ * with what that one pulls, and servers may acknowledge it when they answer
+ * that, with fewer wakeups. */
 void rt_ps_expect_more(RtPsClient *c, bool more);
+/* None follows: what waits for its pull leaves. */
+void rt_ps_release(RtPsClient *c);
 
 /* From here on the operations push of replica 0 are kept... */
 /* attempt: of a closure that the coordinator commits; 0: servers apply it. */
 void rt_ps_begin_push(RtPsClient *c, int64_t id, int64_t attempt, int64_t low);
 /* ...this is what they call... */
 int32_t rt_ps_push(RtInvocation *inv, const RtHostOp *h);
-/* ...and sent.  Which closures all servers have acknowledged is told by
- * rt_ps_next_applied. */
+/* ...and sent, or held until the next pull.  Which closures all servers have
+ * acknowledged is told by rt_ps_next_applied. */
 void rt_ps_end_push(RtPsClient *c);
 /* ...or not, since the program has failed. */
 void rt_ps_drop_push(RtPsClient *c);
@@ -88,7 +92,7 @@ void rt_ps_progress(RtPsClient *c);
 /* Waits until everything is acknowledged: the first failure. */
 Status rt_ps_flush(RtPsClient *c) MUST_USE;
 
-/* For zmq_poll: the servers' sockets, at most that many; their number. */
-int rt_ps_poll_items(const RtPsClient *c, zmq_pollitem_t *items, int most);
+/* Waits until a server, or what is watched, has news. */
+void rt_ps_client_wait(RtPsClient *c, int ms);
 
 #endif

@@ -76,15 +76,15 @@ static void *
 dispatch(void *data)
 {
     RtDispatcher *d = data;
-    zmq_pollitem_t items[] = {{NULL, d->bell, ZMQ_POLLIN, 0},
-                              {d->listener.router, 0, ZMQ_POLLIN, 0},
-                              {d->listener.zap, 0, ZMQ_POLLIN, 0}};
+    RtPsSocket bell = {.fd = d->bell};
+    RtPsSocket *sockets[] = {&bell, &d->listener.router, &d->listener.zap};
     double last = rt_seconds();
     for (bool closing = false; !closing;) {
         uint64_t rings;
-        d->net->zmq->zmq_poll(items, d->listener.zap ? 3 : 2, TURN_MS);
-        if (items[0].revents && read(d->bell, &rings, sizeof rings) < 0)
+        rt_ps_poll(d->net, sockets, 3, TURN_MS);
+        if (bell.has_news && read(d->bell, &rings, sizeof rings) < 0)
             rings = 0; /* it was not rung */
+        bell.has_news = false;
         double now = rt_seconds();
         pthread_mutex_lock(&d->lock);
         if (now - last > d->silence / 2)

@@ -11,7 +11,7 @@
 struct RtHeartbeats {
     Arena *arena;
     RtPsNet *net;
-    void *socket;
+    RtPsSocket socket;
     RtPsHeartbeat heartbeat;
     pthread_t thread;
     RtWaitWord closing;
@@ -25,7 +25,7 @@ tell(void *data)
     rt_ps_begin(&out, RT_PS_HEARTBEAT);
     rt_ps_heartbeat(&out, &b->heartbeat);
     while (!rt_wait_word_load(&b->closing)) {
-        rt_ps_send(b->net, b->socket, &out);
+        rt_ps_send(b->net, &b->socket, &out);
         rt_wait_word_wait(&b->closing, 0, false); /* a tenth of a second */
     }
     return NULL;
@@ -44,7 +44,7 @@ rt_heartbeats_start(RtPsNet *net, const char *coordinator,
     if (!st)
         st = thread_start(&b->thread, tell, b, "a heartbeat");
     if (st) {
-        rt_ps_disconnect(net, b->socket);
+        rt_ps_disconnect(net, &b->socket);
         arena_release(a);
         return st;
     }
@@ -59,6 +59,6 @@ rt_heartbeats_stop(RtHeartbeats *b)
         return;
     rt_wait_word_store(&b->closing, 1);
     pthread_join(b->thread, NULL);
-    rt_ps_disconnect(b->net, b->socket);
+    rt_ps_disconnect(b->net, &b->socket);
     arena_release(b->arena);
 }

@@ -16,7 +16,7 @@ enum { TRY_MS = 50, SAY_AGAIN = 1 /* seconds */, MOST_ADDRESSES = 64 };
 /* While it joins: a socket to each address. */
 typedef struct Joining {
     RtPsMember *m;
-    void *sockets[MOST_ADDRESSES];
+    RtPsSocket sockets[MOST_ADDRESSES];
     const char *addresses[MOST_ADDRESSES];
     int num;
     int chosen;     /* -1: none has welcomed it */
@@ -47,7 +47,7 @@ say_hello(Joining *j)
 {
     write_hello(j->m);
     for (int i = 0; i < j->num; i++)
-        rt_ps_send(j->m->net, j->sockets[i], &j->m->out);
+        rt_ps_send(j->m->net, &j->sockets[i], &j->m->out);
 }
 
 static Status
@@ -79,7 +79,7 @@ rt_ps_member_greet(RtPsMember *m)
         return;
     m->greeted = now;
     write_hello(m);
-    rt_ps_send(m->net, m->socket, &m->out);
+    rt_ps_send(m->net, &m->socket, &m->out);
 }
 
 /* OK: the message is damaged. */
@@ -134,14 +134,14 @@ take(Joining *j, int i, zmq_msg_t *msg)
 static void
 take_answers(Joining *j)
 {
-    zmq_pollitem_t items[MOST_ADDRESSES];
+    RtPsSocket *sockets[MOST_ADDRESSES];
     zmq_msg_t msg;
     for (int i = 0; i < j->num; i++)
-        items[i] = (zmq_pollitem_t){j->sockets[i], 0, ZMQ_POLLIN, 0};
-    j->m->net->zmq->zmq_poll(items, j->num, TRY_MS);
+        sockets[i] = &j->sockets[i];
+    rt_ps_poll(j->m->net, sockets, j->num, TRY_MS);
     j->m->net->zmq->zmq_msg_init(&msg);
     for (int i = 0; i < j->num && j->chosen < 0; i++)
-        while (j->chosen < 0 && rt_ps_next(j->m->net, j->sockets[i], &msg))
+        while (j->chosen < 0 && rt_ps_next(j->m->net, &j->sockets[i], &msg))
             take(j, i, &msg);
     j->m->net->zmq->zmq_msg_close(&msg);
 }
@@ -209,7 +209,7 @@ rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config, RtPsMember *m,
     Status st = wait_for_welcome(&j);
     for (int i = 0; i < j.num; i++)
         if (i != j.chosen)
-            rt_ps_disconnect(net, j.sockets[i]);
+            rt_ps_disconnect(net, &j.sockets[i]);
     if (j.chosen < 0)
         return st;
     m->job = welcome->job;
@@ -226,8 +226,8 @@ void
 rt_ps_member_leave(RtPsMember *m)
 {
     rt_heartbeats_stop(m->heartbeats);
-    if (m->socket)
-        rt_ps_disconnect(m->net, m->socket);
+    if (m->net)
+        rt_ps_disconnect(m->net, &m->socket);
     if (m->arena)
         arena_release(m->arena);
     *m = (RtPsMember){0};

@@ -24,7 +24,7 @@ typedef struct RtPsMember {
     const char *host;        /* this machine's name */
     uint64_t job;            /* that it has joined */
     const char *coordinator; /* its address */
-    void *socket;            /* to it */
+    RtPsSocket socket;       /* to it */
     RtHeartbeats *heartbeats;
     RtArchive out;
     double heard, greeted; /* from the coordinator; by this */

@@ -200,7 +200,7 @@ rt_ps_connect_all(RtRun *run)
     run->ps_client = ps->client;
     run->push = rt_ps_push;
     if (ps->dispatcher)
-        rt_ps_watch(ps->client, watch_servers, ps->dispatcher);
+        rt_ps_watch(ps->client, NULL, watch_servers, ps->dispatcher);
     return OK;
 }
 

@@ -19,7 +19,7 @@ typedef struct RtServing {
     RtPsListener *listener;
     const RtPlacement *placement;
     int64_t staleness; /* of a push, at most; negative: no bound */
-    int64_t staging; /* where arguments are in the arena */
+    int64_t staging;   /* where arguments are in the arena */
 } RtServing;
 
 /* Answers pulls and applies pushes until the coordinator ends the job. */

@@ -41,7 +41,8 @@ typedef struct Worker {
     int64_t received, sent;           /* numbers of RUN and DONE */
     int num_untold;                   /* of the last DONEs, that are not sent */
     double untold;                    /* since when */
-    double took;                      /* the last closure, in seconds */
+    double took;                      /* the last closure, in seconds, */
+    double elements_took;             /* and its elements of datasets */
     int64_t cancelled;                /* the last RUN that main wants no more */
     zmq_msg_t tasks[RT_PS_IN_FLIGHT]; /* RUNs to be executed, a ring */
     int first_task, num_tasks;
@@ -83,7 +84,7 @@ send_done(Worker *w, End *e)
     rt_ps_done(&w->out, &done);
     if (!*e->error && !e->is_cancelled && !e->lacks_elements)
         rt_archive_bytes(&w->out, e->results.data, e->results.len);
-    rt_ps_send(w->with.net, w->with.member->socket, &w->out);
+    rt_ps_send(w->with.net, &w->with.member->socket, &w->out);
     e->at = rt_seconds();
 }
 
@@ -270,8 +271,10 @@ static int32_t
 take_elements(Worker *w, const RtClosureOp *op, const RtPsRun *run, bool *lacks)
 {
     int32_t end = EXEC_OK;
+    double begun = rt_seconds();
     for (int i = 0; i < op->feeds.len && end == EXEC_OK && !*lacks; i++)
         end = take_element(w, op->feeds.data[i], run->indices[i], lacks);
+    w->elements_took = rt_seconds() - begun;
     return end;
 }
 
@@ -299,6 +302,14 @@ describe_failure(Worker *w, End *e)
     status_free(st);
 }
 
+/* Whether the next closure pulls at once. */
+static bool
+is_followed(const Worker *w, const RtClosureOp *op)
+{
+    return w->num_tasks > 0 && op->reads.len + op->lookups.len > 0 &&
+           w->elements_took < short_time;
+}
+
 static void
 execute(Worker *w, const RtPsRun *run, RtArchive *in)
 {
@@ -321,8 +332,7 @@ execute(Worker *w, const RtPsRun *run, RtArchive *in)
     }
     if (in->wrong)
         e->error = arena_strdup(w->arena, in->wrong);
-    rt_ps_expect_more(w->with.client,
-                      w->num_tasks > 0 && op->reads.len + op->lookups.len > 0);
+    rt_ps_expect_more(w->with.client, is_followed(w, op));
     if (!in->wrong && end == EXEC_OK)
         end =
             rt_ps_execute(w->with.client, w->with.main, op, op->h->run, run->id,
@@ -397,7 +407,7 @@ send_saving(Worker *w, RtPsType type, int64_t number, const RtArchive *state)
     rt_ps_saving(&w->out, &s);
     if (state)
         rt_archive_bytes(&w->out, state->data, state->len);
-    rt_ps_send(w->with.net, w->with.member->socket, &w->out);
+    rt_ps_send(w->with.net, &w->with.member->socket, &w->out);
 }
 
 /* Begins where the coordinator says. */
@@ -510,7 +520,7 @@ synchronize(Worker *w)
     w->synced = rt_seconds();
     rt_ps_begin(&w->out, RT_PS_SYNC);
     rt_ps_sync(&w->out, &s);
-    rt_ps_send(w->with.net, w->with.member->socket, &w->out);
+    rt_ps_send(w->with.net, &w->with.member->socket, &w->out);
 }
 
 /* ---- turns -------------------------------------------------------------- */
@@ -519,8 +529,9 @@ static void
 listen_to_coordinator(Worker *w)
 {
     zmq_msg_t m;
+    RtPsSocket *socket = &w->with.member->socket;
     w->with.net->zmq->zmq_msg_init(&m);
-    while (rt_ps_next(w->with.net, w->with.member->socket, &m))
+    while (socket->has_news && rt_ps_next(w->with.net, socket, &m))
         receive(w, &m);
     w->with.net->zmq->zmq_msg_close(&m);
 }
@@ -558,11 +569,8 @@ take_messages(Worker *w)
 static void
 wait_for_messages(Worker *w)
 {
-    enum { MOST_ITEMS = 64 };
-    zmq_pollitem_t items[MOST_ITEMS + 1];
-    items[0] = (zmq_pollitem_t){w->with.member->socket, 0, ZMQ_POLLIN, 0};
-    int n = rt_ps_poll_items(w->with.client, items + 1, MOST_ITEMS);
-    w->with.net->zmq->zmq_poll(items, n + 1, WAIT_MS);
+    rt_ps_release(w->with.client);
+    rt_ps_client_wait(w->with.client, WAIT_MS);
 }
 
 /* What is not committed yet is not pulled, and a closure sees those that were
@@ -609,13 +617,13 @@ rt_ps_work(const RtWorking *working)
     w->out = rt_archive_writer(a, 0);
     w->passes = NEW_ARRAY(a, uint64_t, (size_t)working->run->module->iters.len);
     w->taken = NEW_ARRAY(a, int64_t, (size_t)working->run->module->iters.len);
-    rt_ps_watch(w->with.client, watch_coordinator, w);
+    rt_ps_watch(w->with.client, &working->member->socket, watch_coordinator, w);
     Status st = work(w);
     if (st != w->lost)
         status_free(w->lost);
     if (st != w->failure)
         status_free(w->failure);
-    rt_ps_watch(w->with.client, NULL, NULL);
+    rt_ps_watch(w->with.client, NULL, NULL, NULL);
     for (; w->num_tasks; w->num_tasks--) {
         working->net->zmq->zmq_msg_close(&w->tasks[w->first_task]);
         w->first_task = (w->first_task + 1) % RT_PS_IN_FLIGHT;

@@ -23,7 +23,7 @@ enum { MOST_PEERS = 256, MOST_CHANNELS = 8, COPIES = 3, POLL_MS = 20 };
 /* Who has connected, and its connection to the one whom it wants. */
 typedef struct Peer {
     RtPsRoute route;
-    void *up;
+    RtPsSocket up;
 } Peer;
 
 /* A port of the relay, and whom it stands for. */
@@ -114,21 +114,20 @@ damage(RtArchive *ar)
     }
 }
 
-/* A damaged copy, in a. */
+/* A copy in a. */
 static RtArchive
-copy(Arena *a, const RtZmq *z, zmq_msg_t *m)
+copy(Arena *a, const RtArchive *m)
 {
-    size_t n = z->zmq_msg_size(m);
-    RtArchive ar = rt_archive_writer(a, n + 1);
-    memcpy(rt_archive_place(&ar, n), z->zmq_msg_data(m), n);
+    RtArchive ar = rt_archive_writer(a, m->len + 1);
+    rt_archive_bytes(&ar, m->data, m->len);
     return ar;
 }
 
 static RtPsType
-type_of(Arena *a, const RtZmq *z, zmq_msg_t *m)
+type_of(Arena *a, const RtArchive *m)
 {
     RtArchive in;
-    return rt_ps_read(&in, a, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    return rt_ps_read(&in, a, m->data, m->len);
 }
 
 static int
@@ -194,37 +193,47 @@ rewrite_welcome(Arena *a, RtArchive *ar)
     rt_ps_welcome(ar, &w);
 }
 
+/* To the one whom the peer wants, or back to it. */
 static void
-pass_up(Channel *c, const RtPsRoute *from, zmq_msg_t *m)
+send_on(Channel *c, Peer *p, bool up, const RtArchive *m)
 {
-    Arena *a = arena_new(NULL, "a message");
-    const RtZmq *z = c->net.zmq;
-    Peer *p = peer_of(c, from);
-    for (int i = copies_of(type_of(a, z, m)); i > 0; i--) {
-        RtArchive ar = copy(a, z, m);
-        damage(&ar);
-        rt_ps_send(&c->net, p->up, &ar);
-    }
-    RtArchive whole = copy(a, z, m);
-    rt_ps_send(&c->net, p->up, &whole);
-    arena_release(a);
+    if (up)
+        rt_ps_send(&c->net, &p->up, m);
+    else
+        rt_ps_send_to(&c->listener, &p->route, m);
 }
 
 static void
-pass_down(Channel *c, const Peer *p, zmq_msg_t *m)
+pass_one(Channel *c, Peer *p, bool up, Arena *a, const RtArchive *m)
+{
+    RtPsType type = type_of(a, m);
+    RtArchive whole = copy(a, m), in, one;
+    for (int i = copies_of(type); i > 0; i--) {
+        RtArchive ar = copy(a, m);
+        damage(&ar);
+        send_on(c, p, up, &ar);
+    }
+    if (type == RT_PS_WELCOME)
+        rewrite_welcome(a, &whole);
+    if (type != RT_PS_SEVERAL) {
+        send_on(c, p, up, &whole);
+        return;
+    }
+    rt_ps_read(&in, a, m->data, m->len);
+    while (rt_ps_take(&in, a, &one, &type)) {
+        one.at = 0;
+        pass_one(c, p, up, a, &one);
+    }
+}
+
+/* Of several that travel as one each may be damaged, or all. */
+static void
+pass_message(Channel *c, Peer *p, bool up, zmq_msg_t *m)
 {
     Arena *a = arena_new(NULL, "a message");
     const RtZmq *z = c->net.zmq;
-    RtPsType type = type_of(a, z, m);
-    for (int i = copies_of(type); i > 0; i--) {
-        RtArchive ar = copy(a, z, m);
-        damage(&ar);
-        rt_ps_send_to(&c->listener, &p->route, &ar);
-    }
-    RtArchive whole = copy(a, z, m);
-    if (type == RT_PS_WELCOME)
-        rewrite_welcome(a, &whole);
-    rt_ps_send_to(&c->listener, &p->route, &whole);
+    RtArchive in = rt_archive_reader(a, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    pass_one(c, p, up, a, &in);
     arena_release(a);
 }
 
@@ -236,12 +245,12 @@ pass(Channel *c)
     RtPsRoute from;
     c->net.zmq->zmq_msg_init(&m);
     while (rt_ps_next_from(&c->listener, &from, &m)) {
-        pass_up(c, &from, &m);
+        pass_message(c, peer_of(c, &from), true, &m);
         any = true;
     }
     for (int i = 0; i < c->num_peers; i++)
-        while (rt_ps_next(&c->net, c->peers[i].up, &m)) {
-            pass_down(c, &c->peers[i], &m);
+        while (rt_ps_next(&c->net, &c->peers[i].up, &m)) {
+            pass_message(c, &c->peers[i], false, &m);
             any = true;
         }
     c->net.zmq->zmq_msg_close(&m);

@@ -33,7 +33,7 @@ from tap import check, end
 KEY = ["--key", "key"]
 # Those that come by a worker.
 KINDS = ["HELLO", "WELCOME", "HEARTBEAT", "SYNC", "RUN", "DONE", "START",
-         "STATE", "SAVE", "SAVED", "PULL", "VALUES", "PUSH", "ACK"]
+         "STATE", "SAVE", "SAVED", "PULL", "VALUES", "PUSH", "ACK", "SEVERAL"]
 MOST_MEMORY = 16 << 20  # more than without them
 LIMIT = 20  # seconds until all have ended
 # A line that says why a process has ended, if not well.

@@ -119,7 +119,7 @@ start_task(Cluster *c, Task *t)
     const char *variables[] = {
         arena_printf(a, "%s=%llu", RT_INCARNATION_VARIABLE,
                      (unsigned long long)t->incarnation++),
-        NULL};
+        RT_DOES_NOT_SPIN, NULL};
     RtProcessConfig config = {.argv = command_line(c, t, a),
                               .variables = variables,
                               .key = c->key,

@@ -19,8 +19,13 @@
 #define RT_ANNOUNCE_VARIABLE "TFD_ANNOUNCE_FD" /* the announcements' pipe */
 
 #define RT_INCARNATION_VARIABLE "TFD_INCARNATION" /* of a worker */
-#define RT_CRASH_VARIABLE "TFD_CRASH" /* the signal of its predecessor's end   \
-                                       */
+#define RT_CRASH_VARIABLE                                                      \
+    "TFD_CRASH" /* the signal of its predecessor's end                         \
+                 */
+
+/* Of processes that share a machine, each with threads for all of its cores:
+ * one that spins has a core that another one waits for (hal/wait.h). */
+#define RT_DOES_NOT_SPIN "TFD_SPIN=0"
 
 typedef struct RtProcess {
     pid_t pid;     /* 0: not started, or reaped */

@@ -128,7 +128,8 @@ start_task(Launch *l, Task *t)
     const char *variables[] = {
         arena_printf(a, "%s=%u", RT_INCARNATION_VARIABLE,
                      (unsigned)t->incarnation),
-        arena_printf(a, "%s=%d", RT_CRASH_VARIABLE, t->crash), NULL};
+        arena_printf(a, "%s=%d", RT_CRASH_VARIABLE, t->crash), RT_DOES_NOT_SPIN,
+        NULL};
     RtProcessConfig config = {
         .argv = command_line(l, t, a),
         .variables = variables,

@@ -16,7 +16,7 @@ static const double again = 0.5; /* seconds */
 struct RtPsDealer {
     Arena *arena;
     RtPsNet *net;
-    void *socket;
+    RtPsSocket socket;
     const char *coordinator;
     RtPsDealing who;
     double patience;
@@ -46,7 +46,7 @@ take_answer(RtPsDealer *d, RtPsDealing *question)
     bool is_there = false;
     const RtZmq *z = d->net->zmq;
     z->zmq_msg_init(&m);
-    while (!is_there && rt_ps_next(d->net, d->socket, &m)) {
+    while (!is_there && rt_ps_next(d->net, &d->socket, &m)) {
         RtArchive in;
         RtPsDealing answer;
         Arena *scratch = arena_new(NULL, "an answer");
@@ -68,14 +68,14 @@ send_question(RtPsDealer *d, RtPsDealing *question)
 {
     rt_ps_begin(&d->out, RT_PS_DEAL);
     rt_ps_dealing(&d->out, question);
-    rt_ps_send(d->net, d->socket, &d->out);
+    rt_ps_send(d->net, &d->socket, &d->out);
 }
 
 static Status
 ask(RtPsDealer *d, RtDataClient *client, RtPsDealing *question)
 {
     double waited = 0, said = rt_seconds() - again;
-    zmq_pollitem_t item = {d->socket, 0, ZMQ_POLLIN, 0};
+    RtPsSocket *socket = &d->socket;
     while (!take_answer(d, question)) {
         double now = rt_seconds();
         if (rt_data_is_stopped(client))
@@ -89,7 +89,8 @@ ask(RtPsDealer *d, RtDataClient *client, RtPsDealing *question)
             said = now;
             send_question(d, question);
         }
-        if (d->net->zmq->zmq_poll(&item, 1, TRY_MS) == 0)
+        rt_ps_poll(d->net, &socket, 1, TRY_MS);
+        if (!socket->has_news)
             waited += TRY_MS / 1e3; /* not while this process is stopped */
     }
     return OK;
@@ -118,7 +119,7 @@ Status
 rt_ps_dealer_open(RtPsNet *net, const char *coordinator, const RtPsDealing *who,
                   double patience, RtPsDealer **out)
 {
-    void *socket;
+    RtPsSocket socket;
     TRY(rt_ps_connect(net, coordinator, &socket));
     Arena *a = arena_new(NULL, "a dealer of files");
     RtPsDealer *d = NEW(a, RtPsDealer);
@@ -139,7 +140,7 @@ rt_ps_dealer_close(RtPsDealer *d)
 {
     if (!d)
         return;
-    rt_ps_disconnect(d->net, d->socket);
+    rt_ps_disconnect(d->net, &d->socket);
     pthread_mutex_destroy(&d->lock);
     arena_release(d->arena);
 }

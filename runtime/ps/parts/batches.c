@@ -20,5 +20,6 @@ rt_ps_batches(const RtRun *run, RtExecutor *executor, RtArchive *ar)
 {
     int num = ir_num_pairs(run->module) * BATCH_WORDS;
     for (int i = 0; i < num; i++)
-        rt_archive_i64(ar, &executor->dims[i], 0, bound_of(run->module, i));
+        rt_archive_i64(ar, &executor->dims[i], 0,
+                       ar->reads ? bound_of(run->module, i) : INT64_MAX);
 }

@@ -18,7 +18,7 @@ enum { TRY_MS = 200, BETWEEN_MS = 1000 /* two answers */ };
 typedef struct Asking {
     Arena *arena;
     RtPsNet net;
-    void *socket;
+    RtPsSocket socket;
     const char *coordinator;
     RtArchive out;
 } Asking;
@@ -34,7 +34,7 @@ take(Asking *k, RtPsStatus *s)
     bool is_there = false;
     const RtZmq *z = k->net.zmq;
     z->zmq_msg_init(&m);
-    while (!is_there && rt_ps_next(&k->net, k->socket, &m)) {
+    while (!is_there && rt_ps_next(&k->net, &k->socket, &m)) {
         if (rt_ps_read(&in, k->arena, z->zmq_msg_data(&m),
                        z->zmq_msg_size(&m)) != RT_PS_STATUS)
             continue;
@@ -51,11 +51,11 @@ static Status
 ask(Asking *k, RtPsStatus *s)
 {
     double begun = rt_seconds();
-    zmq_pollitem_t item = {k->socket, 0, ZMQ_POLLIN, 0};
+    RtPsSocket *socket = &k->socket;
     rt_ps_begin(&k->out, RT_PS_ASK);
-    rt_ps_send(&k->net, k->socket, &k->out);
+    rt_ps_send(&k->net, &k->socket, &k->out);
     while (rt_seconds() - begun < patience) {
-        k->net.zmq->zmq_poll(&item, 1, TRY_MS);
+        rt_ps_poll(&k->net, &socket, 1, TRY_MS);
         if (take(k, s))
             return OK;
     }
@@ -190,7 +190,7 @@ rt_ps_print_status(const uint8_t *key, const char *coordinator, FILE *to)
     Asking k = {
         .arena = a, .coordinator = coordinator, .out = rt_archive_writer(a, 0)};
     Status st = ask_twice(&k, key, to);
-    rt_ps_disconnect(&k.net, k.socket);
+    rt_ps_disconnect(&k.net, &k.socket);
     rt_ps_net_close(&k.net);
     arena_release(a);
     return st;

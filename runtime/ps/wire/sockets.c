@@ -3,6 +3,8 @@
  */
 #include "runtime/ps/wire/sockets.h"
 
+#include <assert.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 #include "runtime/hal/system.h"
@@ -28,6 +30,50 @@ rt_ps_net_close(RtPsNet *net)
     net->context = NULL;
 }
 
+/* ---- waiting ------------------------------------------------------------- */
+
+/* The descriptor tells of messages only until libzmq looks at it, which it does
+ * in any call: so a socket has news from when it is used for something else
+ * until it was found empty. */
+static Status
+use(RtPsNet *net, void *zmq, RtPsSocket *out)
+{
+    int fd;
+    size_t n = sizeof fd;
+    if (net->zmq->zmq_getsockopt(zmq, ZMQ_FD, &fd, &n))
+        return rt_zmq_error(net->zmq, "a socket has no descriptor");
+    *out = (RtPsSocket){zmq, fd, true};
+    return OK;
+}
+
+static bool
+has_message(RtPsNet *net, const RtPsSocket *s)
+{
+    int events = 0;
+    size_t n = sizeof events;
+    return net->zmq->zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &n) == 0 &&
+           events & ZMQ_POLLIN;
+}
+
+void
+rt_ps_poll(RtPsNet *net, RtPsSocket *const *sockets, int num, int ms)
+{
+    struct pollfd fds[RT_PS_MOST_WAITED];
+    bool any = false;
+    assert(num <= RT_PS_MOST_WAITED);
+    for (int i = 0; i < num; i++) {
+        RtPsSocket *s = sockets[i];
+        if (s->has_news && s->zmq)
+            s->has_news = has_message(net, s);
+        any |= s->has_news;
+        fds[i] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+    }
+    if (poll(fds, (nfds_t)num, any ? 0 : ms) <= 0)
+        return;
+    for (int i = 0; i < num; i++)
+        sockets[i]->has_news |= fds[i].revents != 0;
+}
+
 /* ---- listening ---------------------------------------------------------- */
 
 static Status
@@ -37,21 +83,25 @@ bind_to(RtPsListener *l, const char *at)
     char address[256];
     snprintf(address, sizeof address, "tcp://%s", at);
     TRY(rt_zmq_check_address(z, &l->net->keys, address));
-    if (z->zmq_bind(l->router, address))
+    if (z->zmq_bind(l->router.zmq, address))
         return status_new(STATUS_MACHINE, "cannot listen on %s: %s", at,
                           z->zmq_strerror(z->zmq_errno()));
-    l->port = rt_zmq_port(z, l->router);
+    l->port = rt_zmq_port(z, l->router.zmq);
     return OK;
 }
 
 Status
 rt_ps_listen(RtPsNet *net, const char *at, RtPsListener *out)
 {
-    *out = (RtPsListener){.net = net};
-    if (net->keys.given)
-        TRY(rt_zmq_open_zap(net->zmq, net->context, &out->zap));
+    void *zmq;
+    *out = (RtPsListener){.net = net, .zap.fd = -1};
+    if (net->keys.given) {
+        TRY(rt_zmq_open_zap(net->zmq, net->context, &zmq));
+        TRY(use(net, zmq, &out->zap));
+    }
     TRY(rt_zmq_server_socket(net->zmq, net->context, ZMQ_ROUTER, &net->keys,
-                             most_bytes, &out->router));
+                             most_bytes, &zmq));
+    TRY(use(net, zmq, &out->router));
     return bind_to(out, at);
 }
 
@@ -60,14 +110,20 @@ rt_ps_listener_close(RtPsListener *l)
 {
     enum { LINGER_MS = 1000 };
     int linger = LINGER_MS;
-    if (l->router) {
-        l->net->zmq->zmq_setsockopt(l->router, ZMQ_LINGER, &linger,
+    if (l->router.zmq) {
+        l->net->zmq->zmq_setsockopt(l->router.zmq, ZMQ_LINGER, &linger,
                                     sizeof linger);
-        l->net->zmq->zmq_close(l->router);
+        l->net->zmq->zmq_close(l->router.zmq);
     }
-    if (l->zap)
-        l->net->zmq->zmq_close(l->zap);
+    if (l->zap.zmq)
+        l->net->zmq->zmq_close(l->zap.zmq);
     *l = (RtPsListener){0};
+}
+
+bool
+rt_ps_is_route(const RtPsRoute *a, const RtPsRoute *b)
+{
+    return a->len == b->len && memcmp(a->id, b->id, a->len) == 0;
 }
 
 /* All parts after the first are taken; a message has one. */
@@ -87,16 +143,18 @@ bool
 rt_ps_next_from(RtPsListener *l, RtPsRoute *from, zmq_msg_t *m)
 {
     const RtZmq *z = l->net->zmq;
-    if (l->zap)
-        rt_zmq_answer_zap(z, l->zap, &l->net->keys);
-    while (z->zmq_msg_recv(m, l->router, ZMQ_DONTWAIT) >= 0) {
+    void *router = l->router.zmq;
+    if (l->zap.has_news && l->zap.zmq)
+        rt_zmq_answer_zap(z, l->zap.zmq, &l->net->keys);
+    while (z->zmq_msg_recv(m, router, ZMQ_DONTWAIT) >= 0) {
         size_t n = z->zmq_msg_size(m);
         from->len = n <= sizeof from->id ? (uint8_t)n : 0;
         memcpy(from->id, z->zmq_msg_data(m), from->len);
-        if (z->zmq_msg_more(m) && z->zmq_msg_recv(m, l->router, 0) >= 0 &&
-            take_rest(z, l->router, m) && from->len)
+        if (z->zmq_msg_more(m) && z->zmq_msg_recv(m, router, 0) >= 0 &&
+            take_rest(z, router, m) && from->len)
             return true;
     }
+    l->router.has_news = false;
     return false;
 }
 
@@ -104,15 +162,17 @@ void
 rt_ps_send_to(RtPsListener *l, const RtPsRoute *to, const RtArchive *ar)
 {
     const RtZmq *z = l->net->zmq;
-    if (to->len && z->zmq_send(l->router, to->id, to->len,
-                               ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-        z->zmq_send(l->router, ar->data, ar->len, ZMQ_DONTWAIT);
+    void *router = l->router.zmq;
+    if (to->len &&
+        z->zmq_send(router, to->id, to->len, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        z->zmq_send(router, ar->data, ar->len, ZMQ_DONTWAIT);
+    l->router.has_news = true;
 }
 
 /* ---- connecting --------------------------------------------------------- */
 
 Status
-rt_ps_connect(RtPsNet *net, const char *address, void **out)
+rt_ps_connect(RtPsNet *net, const char *address, RtPsSocket *out)
 {
     void *socket;
     TRY(rt_zmq_check_address(net->zmq, &net->keys, address));
@@ -123,30 +183,32 @@ rt_ps_connect(RtPsNet *net, const char *address, void **out)
         net->zmq->zmq_close(socket);
         return st;
     }
-    *out = socket;
-    return OK;
+    return use(net, socket, out);
 }
 
 void
-rt_ps_disconnect(RtPsNet *net, void *socket)
+rt_ps_disconnect(RtPsNet *net, RtPsSocket *socket)
 {
-    if (socket)
-        net->zmq->zmq_close(socket);
+    if (socket->zmq)
+        net->zmq->zmq_close(socket->zmq);
+    *socket = (RtPsSocket){0};
 }
 
 bool
-rt_ps_next(RtPsNet *net, void *socket, zmq_msg_t *m)
+rt_ps_next(RtPsNet *net, RtPsSocket *socket, zmq_msg_t *m)
 {
-    while (net->zmq->zmq_msg_recv(m, socket, ZMQ_DONTWAIT) >= 0)
-        if (take_rest(net->zmq, socket, m))
+    while (net->zmq->zmq_msg_recv(m, socket->zmq, ZMQ_DONTWAIT) >= 0)
+        if (take_rest(net->zmq, socket->zmq, m))
             return true;
+    socket->has_news = false;
     return false;
 }
 
 void
-rt_ps_send(RtPsNet *net, void *socket, const RtArchive *ar)
+rt_ps_send(RtPsNet *net, RtPsSocket *socket, const RtArchive *ar)
 {
-    net->zmq->zmq_send(socket, ar->data, ar->len, ZMQ_DONTWAIT);
+    net->zmq->zmq_send(socket->zmq, ar->data, ar->len, ZMQ_DONTWAIT);
+    socket->has_news = true;
 }
 
 /* ---- the parent --------------------------------------------------------- */

@@ -174,6 +174,30 @@ rt_ps_request(RtArchive *ar, RtPsRequest *r)
 }
 
 void
+rt_ps_add(RtArchive *several, const RtArchive *one)
+{
+    size_t part = rt_archive_begin_part(several);
+    rt_archive_bytes(several, one->data, one->len);
+    rt_archive_end_part(several, part);
+}
+
+bool
+rt_ps_take(RtArchive *several, Arena *a, RtArchive *one, RtPsType *type)
+{
+    if (several->wrong || several->at == several->len)
+        return false;
+    size_t end = rt_archive_begin_part(several);
+    size_t n = several->wrong ? 0 : end - several->at;
+    const char *bytes = rt_archive_place(several, n);
+    if (several->wrong)
+        return false;
+    *type = rt_ps_read(one, a, bytes, n);
+    if (*type == RT_PS_SEVERAL)
+        *type = RT_PS_NONE;
+    return true;
+}
+
+void
 rt_ps_traffic(RtArchive *ar, RtPsTraffic *t)
 {
     for (int i = 0; i < RT_NUM_TRAFFICS; i++) {

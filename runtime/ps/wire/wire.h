@@ -191,6 +191,13 @@ typedef struct RtPsRequest {
 
 void rt_ps_request(RtArchive *ar, RtPsRequest *r);
 
+/* SEVERAL has whole messages, none of which is SEVERAL, one after the other.
+ * One is added... */
+void rt_ps_add(RtArchive *several, const RtArchive *one);
+/* ...and the next one is taken from what is being read; false: there is none,
+ * or it is damaged. */
+bool rt_ps_take(RtArchive *several, Arena *a, RtArchive *one, RtPsType *type);
+
 typedef enum RtPsTrafficKind {
 #define TRAFFIC(name, units, doc) RT_TRAFFIC_##name,
 #include "runtime/ps/parts/traffic.def"

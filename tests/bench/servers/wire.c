@@ -1,13 +1,13 @@
 /*
  * wire.c - the time on the wire of a closure's pull and push
  *
- *   wire SERVERS ASKED PULLED PUSHED [ROUNDS]
+ *   wire SERVERS ASKED PULLED PUSHED [ROUNDS [BURSTS]]
  *
  * Processes that only answer, and one that sends what a worker does in the same
  * order, through the same sockets, with a key: to each server PUSHED bytes and
  * behind them a question of ASKED bytes, whose answers of PULLED bytes all have
  * to be there before the next round.  Prints microseconds of a round, the least
- * of ten bursts.
+ * of BURSTS, of ROUNDS each.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "runtime/hal/wait.h"
 #include "runtime/ps/wire/sockets.h"
 
-enum { MOST_SERVERS = 16, BURSTS = 10, POLL_MS = 50 };
+enum { MOST_SERVERS = 16, POLL_MS = 50 };
 
 static const uint8_t key[32] = "a key that everybody knows";
 
@@ -65,11 +65,10 @@ serve(int announce, Sizes s)
     must(rt_ps_listen(&net, "127.0.0.1:0", &l));
     if (write(announce, &l.port, sizeof l.port) < 0)
         exit(1);
-    zmq_pollitem_t items[] = {{l.router, 0, ZMQ_POLLIN, 0},
-                              {l.zap, 0, ZMQ_POLLIN, 0}};
+    RtPsSocket *items[] = {&l.router, &l.zap};
     net.zmq->zmq_msg_init(&m);
     for (;;) {
-        net.zmq->zmq_poll(items, 2, POLL_MS);
+        rt_ps_poll(&net, items, 2, POLL_MS);
         while (rt_ps_next_from(&l, &from, &m))
             rt_ps_send_to(&l, &from,
                           kind_of(net.zmq, &m) == ASK ? &values : &ack);
@@ -91,33 +90,33 @@ start_server(pid_t *pid, Sizes s)
 }
 
 static void
-wait_for_values(RtPsNet *net, void **sockets, int num)
+wait_for_values(RtPsNet *net, RtPsSocket *sockets, int num)
 {
-    zmq_pollitem_t items[MOST_SERVERS];
+    RtPsSocket *items[MOST_SERVERS];
     zmq_msg_t m;
     for (int i = 0; i < num; i++)
-        items[i] = (zmq_pollitem_t){sockets[i], 0, ZMQ_POLLIN, 0};
+        items[i] = &sockets[i];
     net->zmq->zmq_msg_init(&m);
     for (int left = num; left;) {
-        net->zmq->zmq_poll(items, num, POLL_MS);
+        rt_ps_poll(net, items, num, POLL_MS);
         for (int i = 0; i < num; i++)
-            while (rt_ps_next(net, sockets[i], &m))
+            while (sockets[i].has_news && rt_ps_next(net, &sockets[i], &m))
                 left -= kind_of(net->zmq, &m) == VALUES;
     }
     net->zmq->zmq_msg_close(&m);
 }
 
 static double
-burst(RtPsNet *net, void **sockets, int num, const Sizes *s, int rounds)
+burst(RtPsNet *net, RtPsSocket *sockets, int num, const Sizes *s, int rounds)
 {
     Arena *a = arena_new(NULL, "messages");
     RtArchive push = bytes(a, s->pushed, PUSH), ask = bytes(a, s->asked, ASK);
     double begin = rt_seconds();
     for (int r = 0; r < rounds; r++) {
         for (int i = 0; i < num; i++)
-            rt_ps_send(net, sockets[i], &push);
+            rt_ps_send(net, &sockets[i], &push);
         for (int i = 0; i < num; i++)
-            rt_ps_send(net, sockets[i], &ask);
+            rt_ps_send(net, &sockets[i], &ask);
         wait_for_values(net, sockets, num);
     }
     double took = rt_seconds() - begin;
@@ -130,16 +129,17 @@ main(int argc, char **argv)
 {
     RtPsNet net;
     pid_t pids[MOST_SERVERS];
-    void *sockets[MOST_SERVERS];
+    RtPsSocket sockets[MOST_SERVERS];
     char address[64];
     int num = argc > 4 ? atoi(argv[1]) : 0;
     if (num < 1 || num > MOST_SERVERS) {
-        fprintf(stderr, "wire SERVERS ASKED PULLED PUSHED [ROUNDS]\n");
+        fprintf(stderr, "wire SERVERS ASKED PULLED PUSHED [ROUNDS [BURSTS]]\n");
         return 2;
     }
     Sizes s = {strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10),
                strtoul(argv[4], NULL, 10)};
     int rounds = argc > 5 ? atoi(argv[5]) : 500;
+    int bursts = argc > 6 ? atoi(argv[6]) : 10;
     double best = 1e9;
     for (int i = 0; i < num; i++) {
         int port = start_server(&pids[i], s);
@@ -148,13 +148,13 @@ main(int argc, char **argv)
             must(rt_ps_net_open(&net, key));
         must(rt_ps_connect(&net, address, &sockets[i]));
     }
-    for (int i = 0; i < BURSTS; i++) {
+    for (int i = 0; i < bursts; i++) {
         double took = burst(&net, sockets, num, &s, rounds);
         best = took < best ? took : best;
     }
     printf("%.1f\n", best * 1e6);
     for (int i = 0; i < num; i++) {
-        rt_ps_disconnect(&net, sockets[i]);
+        rt_ps_disconnect(&net, &sockets[i]);
         kill(pids[i], SIGKILL);
         waitpid(pids[i], NULL, 0);
     }

@@ -27,7 +27,12 @@ enum {
 void
 rt_client_begin_request(RtPsClient *c, RtPsSent *q, RtPsType type, int64_t id)
 {
-    RtPsRequest head = {.job = c->job, .number = ++c->number, .id = id};
+    const RtTaskOptions *task = c->run->options->task;
+    RtPsRequest head = {.job = c->job,
+                        .number = ++c->number,
+                        .id = id,
+                        .role = task->role,
+                        .index = (uint32_t)task->index};
     q->number = head.number;
     rt_ps_begin(&q->bytes, type);
     rt_ps_request(&q->bytes, &head);
@@ -90,29 +95,38 @@ set_rows(RtPsClient *c, const RtPsWantedRows *w, RtArchive *in)
                 bytes + (size_t)k * n, n);
 }
 
+/* One part or some of its rows. */
+static void
+set_next(RtPsClient *c, RtPsServer *s, int *num_rows, RtArchive *in)
+{
+    int64_t part, version;
+    rt_archive_i64(in, &part, 0, c->placement->parts.len - 1);
+    rt_archive_i64(in, &version, RT_PS_ROWS, INT64_MAX);
+    if (in->wrong)
+        return;
+    if (version == RT_PS_ROWS && *num_rows == s->wanted.len) {
+        rt_archive_fail(in, "it has rows that nobody wants");
+    } else if (version == RT_PS_ROWS) {
+        set_rows(c, &s->wanted.data[(*num_rows)++], in);
+    } else if (version != c->versions[part]) {
+        set_part(c, &c->placement->parts.data[part], in);
+        if (!in->wrong)
+            c->versions[part] = version;
+    }
+}
+
 static void
 on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
 {
     RtPsServer *s = &c->servers[server];
-    int num_rows = 0;
+    int num_rows = 0, num = 0;
     if (s->pull.number != number)
         return; /* it was sent twice */
     rt_archive_i64(in, &s->clock, 0, INT64_MAX);
-    while (in->at < in->len && !in->wrong) {
-        int64_t part, version;
-        rt_archive_i64(in, &part, 0, c->placement->parts.len - 1);
-        rt_archive_i64(in, &version, RT_PS_ROWS, INT64_MAX);
-        if (in->wrong)
-            return;
-        if (version == RT_PS_ROWS && num_rows == s->wanted.len)
-            return;
-        if (version == RT_PS_ROWS) {
-            set_rows(c, &s->wanted.data[num_rows++], in);
-        } else if (version != c->versions[part]) {
-            set_part(c, &c->placement->parts.data[part], in);
-            c->versions[part] = version;
-        }
-    }
+    for (; in->at < in->len && !in->wrong; num++)
+        set_next(c, s, &num_rows, in);
+    if (num != s->num_wanted)
+        rt_archive_fail(in, "it has not what was asked for");
     if (!in->wrong)
         s->pull.number = 0;
 }
@@ -144,7 +158,9 @@ pull_from(RtPsClient *c, int server)
     if (!s->pull.number) {
         rt_client_begin_request(c, &s->pull, RT_PS_PULL, 0);
         s->wanted.len = 0;
+        s->num_wanted = 0;
     }
+    s->num_wanted++;
     return &s->pull.bytes;
 }
 
@@ -519,6 +535,10 @@ take_answer(RtPsClient *c, int server, RtPsType type, RtArchive *in)
         on_staged(c, server, head.number);
     else if (!in->wrong && type == RT_PS_ACK)
         on_ack(c, server, in, head.number);
+    else
+        rt_archive_fail(in, "it is no answer");
+    if (in->wrong)
+        rt_ps_blame(c->net, RT_ROLE_ps, (uint32_t)server, type);
 }
 
 static void
@@ -529,11 +549,14 @@ receive(RtPsClient *c, int server, zmq_msg_t *m)
     const RtZmq *z = c->net->zmq;
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
-    if (type != RT_PS_SEVERAL)
+    if (type != RT_PS_SEVERAL) {
         take_answer(c, server, type, &in);
-    else
+    } else {
         while (rt_ps_take(&in, scratch, &one, &type))
             take_answer(c, server, type, &one);
+        if (in.wrong)
+            rt_ps_blame(c->net, RT_ROLE_ps, (uint32_t)server, RT_PS_SEVERAL);
+    }
     arena_release(scratch);
 }
 

@@ -49,6 +49,7 @@ typedef struct RtPsServer {
     RtPsSent pull;
     int64_t clock;              /* of what was pulled last, or RT_PS_NO_PULL */
     VEC(RtPsWantedRows) wanted; /* by it, in its order */
+    int num_wanted;             /* these, and whole parts */
 } RtPsServer;
 
 struct RtPsClient {

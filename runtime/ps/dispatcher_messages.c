@@ -347,6 +347,8 @@ on_hello(RtDispatcher *d, RtArchive *in, const RtPsRoute *from, double now)
         worker_joins(d, &h, from, now);
     else if (h.role == RT_ROLE_evaluator)
         evaluator_joins(d, from);
+    else
+        rt_archive_fail(in, "nobody has role %u", h.role);
 }
 
 /* The worker of that number and incarnation, which was heard. */
@@ -362,6 +364,13 @@ worker_of(RtDispatcher *d, uint32_t index, uint64_t incarnation, double now)
 }
 
 static void
+check_server(const RtDispatcher *d, RtArchive *in, uint32_t index)
+{
+    if (index >= (uint32_t)d->config.task->num_servers)
+        rt_archive_fail(in, "there is no server %u", index);
+}
+
+static void
 on_heartbeat(RtDispatcher *d, RtArchive *in, double now)
 {
     RtPsHeartbeat b;
@@ -370,8 +379,10 @@ on_heartbeat(RtDispatcher *d, RtArchive *in, double now)
         return;
     if (b.role == RT_ROLE_worker)
         worker_of(d, b.index, b.incarnation, now);
-    if (b.role != RT_ROLE_ps ||
-        b.index >= (uint32_t)d->config.task->num_servers)
+    if (b.role != RT_ROLE_ps)
+        return;
+    check_server(d, in, b.index);
+    if (in->wrong)
         return;
     RtDispatcherServer *s = &d->servers[b.index];
     if (s->is_known && s->incarnation == b.incarnation)
@@ -471,9 +482,9 @@ on_committed(RtDispatcher *d, RtArchive *in)
     RtPsCommitted c;
     RtDispatcherBatch *b = &d->batch;
     rt_ps_committed(in, &c);
-    if (!rt_ps_is_good(in) ||
-        c.index >= (uint32_t)d->config.task->num_servers || !b->is_open ||
-        c.number != b->number)
+    if (rt_ps_is_good(in))
+        check_server(d, in, c.index);
+    if (in->wrong || !b->is_open || c.number != b->number)
         return;
     b->committed[c.index] = true;
     if (*c.error)
@@ -494,7 +505,9 @@ on_load(RtDispatcher *d, RtArchive *in)
 {
     RtPsLoad l;
     rt_ps_server_load(in, &l);
-    if (!rt_ps_is_good(in) || l.index >= (uint32_t)d->config.task->num_servers)
+    if (rt_ps_is_good(in))
+        check_server(d, in, l.index);
+    if (in->wrong)
         return;
     d->servers[l.index].load = l;
 }
@@ -601,6 +614,62 @@ on_ask(RtDispatcher *d, RtArchive *in, const RtPsRoute *from, double now)
     rt_ps_send_to(&d->listener, from, &d->out);
 }
 
+/* Whose it is says the connection: what it says of itself may be damaged. */
+static void
+blame(RtDispatcher *d, RtPsType type, const RtPsRoute *from)
+{
+    uint32_t role = RT_ROLE_alone, index = 0;
+    if (rt_ps_is_route(&d->evaluator, from))
+        role = RT_ROLE_evaluator;
+    for (int i = 0; i < d->queue.workers.len; i++)
+        if (rt_ps_is_route(&d->queue.workers.data[i].route, from))
+            role = RT_ROLE_worker, index = (uint32_t)i;
+    for (int i = 0; i < d->config.task->num_servers; i++)
+        if (rt_ps_is_route(&d->servers[i].route, from))
+            role = RT_ROLE_ps, index = (uint32_t)i;
+    rt_ps_blame(d->net, role, index, type);
+}
+
+static void
+take(RtDispatcher *d, RtPsType type, RtArchive *in, const RtPsRoute *from,
+     double now)
+{
+    switch (type) {
+    case RT_PS_HELLO:
+        on_hello(d, in, from, now);
+        break;
+    case RT_PS_HEARTBEAT:
+        on_heartbeat(d, in, now);
+        break;
+    case RT_PS_SYNC:
+        on_sync(d, in, from, now);
+        break;
+    case RT_PS_DONE:
+        on_done(d, in, from, now);
+        break;
+    case RT_PS_START:
+        on_start(d, in, from, now);
+        break;
+    case RT_PS_DEAL:
+        on_deal(d, in, from, now);
+        break;
+    case RT_PS_SAVED:
+        on_saved(d, in, now);
+        break;
+    case RT_PS_COMMITTED:
+        on_committed(d, in);
+        break;
+    case RT_PS_LOAD:
+        on_load(d, in);
+        break;
+    case RT_PS_ASK:
+        on_ask(d, in, from, now);
+        break;
+    default:
+        rt_archive_fail(in, "it is for somebody else");
+    }
+}
+
 void
 rt_dispatcher_receive(RtDispatcher *d, const RtPsRoute *from, zmq_msg_t *m,
                       double now)
@@ -608,39 +677,10 @@ rt_dispatcher_receive(RtDispatcher *d, const RtPsRoute *from, zmq_msg_t *m,
     RtArchive in;
     Arena *scratch = arena_new(NULL, "a message");
     const RtZmq *z = d->net->zmq;
-    switch (rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m))) {
-    case RT_PS_HELLO:
-        on_hello(d, &in, from, now);
-        break;
-    case RT_PS_HEARTBEAT:
-        on_heartbeat(d, &in, now);
-        break;
-    case RT_PS_SYNC:
-        on_sync(d, &in, from, now);
-        break;
-    case RT_PS_DONE:
-        on_done(d, &in, from, now);
-        break;
-    case RT_PS_START:
-        on_start(d, &in, from, now);
-        break;
-    case RT_PS_DEAL:
-        on_deal(d, &in, from, now);
-        break;
-    case RT_PS_SAVED:
-        on_saved(d, &in, now);
-        break;
-    case RT_PS_COMMITTED:
-        on_committed(d, &in);
-        break;
-    case RT_PS_LOAD:
-        on_load(d, &in);
-        break;
-    case RT_PS_ASK:
-        on_ask(d, &in, from, now);
-        break;
-    default:
-        break;
-    }
+    RtPsType type =
+        rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    take(d, type, &in, from, now);
+    if (in.wrong)
+        blame(d, type, from);
     arena_release(scratch);
 }

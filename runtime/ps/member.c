@@ -105,8 +105,9 @@ take(Joining *j, int i, zmq_msg_t *msg)
 {
     RtArchive in;
     const RtZmq *z = j->m->net->zmq;
-    switch (rt_ps_read(&in, j->m->arena, z->zmq_msg_data(msg),
-                       z->zmq_msg_size(msg))) {
+    RtPsType type = rt_ps_read(&in, j->m->arena, z->zmq_msg_data(msg),
+                               z->zmq_msg_size(msg));
+    switch (type) {
     case RT_PS_WAIT:
         j->was_heard = true;
         j->m->heard = rt_seconds();
@@ -127,8 +128,10 @@ take(Joining *j, int i, zmq_msg_t *msg)
             j->refused = refused(j->addresses[i], &in);
         break;
     default:
-        break;
+        rt_archive_fail(&in, "it is for somebody else");
     }
+    if (in.wrong)
+        rt_ps_blame(j->m->net, RT_ROLE_coordinator, 0, type);
 }
 
 static void

@@ -148,7 +148,9 @@ on_commit(RtServer *s, RtArchive *in)
 {
     RtPsCommit c;
     rt_ps_commit(in, &c);
-    if (!rt_ps_is_good(in) || c.number > s->last_commit + 1)
+    if (rt_ps_is_good(in) && c.number > s->last_commit + 1)
+        rt_archive_fail(in, "the batch before it is not there");
+    if (in->wrong)
         return;
     rt_applied_advance(&s->applied, c.low);
     rt_staging_advance(&s->staging, c.low);
@@ -176,7 +178,9 @@ on_push(RtServer *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
     rt_archive_bool(in, &may_wait);
     rt_archive_i64(in, &clock, RT_PS_NO_PULL, rt_meter_clock(&s->meter));
     rt_archive_i64(in, &attempt, 0, INT64_MAX);
-    if (in->wrong || low > head.id)
+    if (low > head.id)
+        rt_archive_fail(in, "its closure has ended");
+    if (in->wrong)
         return;
     rt_applied_advance(&s->applied, low);
     if (rt_applied_is_beyond(&s->applied, head.id))
@@ -208,7 +212,9 @@ on_set(RtServer *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
     if (!p->parts.len)
         return;
     rt_archive_i64(in, &part, 0, p->parts.len - 1);
-    if (in->wrong || p->parts.data[part].server != s->index)
+    if (p->parts.data[part].server != s->index)
+        rt_archive_fail(in, "it is for another server");
+    if (in->wrong)
         return;
     if (head.number > s->last_set)
         rt_server_set(s, &p->parts.data[part], in);
@@ -270,7 +276,9 @@ write_values(RtServer *s, RtArchive *in)
             return false;
         rt_archive_i64(in, &i, 0, p->parts.len - 1);
         rt_archive_i64(in, &has, RT_PS_ROWS, INT64_MAX);
-        if (in->wrong || p->parts.data[i].server != s->index)
+        if (p->parts.data[i].server != s->index)
+            rt_archive_fail(in, "it is for another server");
+        if (in->wrong)
             return false;
         bool are_rows = has == RT_PS_ROWS;
         rt_archive_i64(&s->out, &i, 0, INT64_MAX);
@@ -342,6 +350,30 @@ answer(RtServer *s, RtPsType type, RtArchive *in, const RtPsRoute *from,
         on_set(s, in, from, head);
     else if (type == RT_PS_COUNT)
         on_count(s, from, head);
+    else
+        rt_archive_fail(in, "it is no request");
+}
+
+/* Who has asked from there before. */
+static void
+note_peer(RtServer *s, const RtPsRequest *head, const RtPsRoute *from)
+{
+    int i = head->role == RT_ROLE_coordinator ? 0 : 1 + (int)head->index;
+    while (s->peers.len <= i)
+        VEC_PUSH(s->arena, s->peers, (RtPsRoute){0});
+    s->peers.data[i] = *from;
+}
+
+static void
+blame(RtServer *s, RtPsType type, const RtPsRoute *from)
+{
+    uint32_t role = RT_ROLE_alone;
+    int i = 0;
+    while (i < s->peers.len && !rt_ps_is_route(&s->peers.data[i], from))
+        i++;
+    if (i < s->peers.len)
+        role = i ? RT_ROLE_worker : RT_ROLE_coordinator;
+    rt_ps_blame(s->with.net, role, (uint32_t)i - 1, type);
 }
 
 static void
@@ -349,8 +381,14 @@ take_request(RtServer *s, RtPsType type, RtArchive *in, const RtPsRoute *from)
 {
     RtPsRequest head;
     rt_ps_request(in, &head);
-    if (!in->wrong && head.job == s->with.member->job)
+    if (!in->wrong && head.job != s->with.member->job)
+        return; /* it is left of another job */
+    if (!in->wrong) {
+        note_peer(s, &head, from);
         answer(s, type, in, from, head);
+    }
+    if (in->wrong && !s->failure) /* which ends the job */
+        blame(s, type, from);
 }
 
 static void
@@ -361,11 +399,14 @@ take_message(RtServer *s, const RtPsRoute *from, zmq_msg_t *m)
     const RtZmq *z = s->with.net->zmq;
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
-    if (type != RT_PS_SEVERAL)
+    if (type != RT_PS_SEVERAL) {
         take_request(s, type, &in, from);
-    else
+    } else {
         while (rt_ps_take(&in, scratch, &one, &type))
             take_request(s, type, &one, from);
+        if (in.wrong)
+            blame(s, RT_PS_SEVERAL, from);
+    }
     arena_release(scratch);
 }
 
@@ -418,6 +459,28 @@ tell_load(RtServer *s)
 }
 
 static void
+take(RtServer *s, RtPsType type, RtArchive *in)
+{
+    switch (type) {
+    case RT_PS_END:
+        s->has_ended = true;
+        break;
+    case RT_PS_COMMIT:
+        on_commit(s, in);
+        break;
+    case RT_PS_REFUSED:
+        if (!s->refused)
+            s->refused = rt_ps_member_refused(s->with.member, in);
+        break;
+    case RT_PS_WAIT:
+    case RT_PS_WELCOME: /* it has joined */
+        break;
+    default:
+        rt_archive_fail(in, "it is for somebody else");
+    }
+}
+
+static void
 receive(RtServer *s, zmq_msg_t *m)
 {
     RtArchive in;
@@ -426,12 +489,9 @@ receive(RtServer *s, zmq_msg_t *m)
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
     s->with.member->heard = rt_seconds();
-    if (type == RT_PS_END)
-        s->has_ended = true;
-    else if (type == RT_PS_COMMIT)
-        on_commit(s, &in);
-    else if (type == RT_PS_REFUSED && !s->refused)
-        s->refused = rt_ps_member_refused(s->with.member, &in);
+    take(s, type, &in);
+    if (in.wrong)
+        rt_ps_blame(s->with.net, RT_ROLE_coordinator, 0, type);
     arena_release(scratch);
 }
 

@@ -38,6 +38,7 @@ typedef struct RtServer {
     RtDevicePtr *slots;   /* memories, each for a part of a variable */
     RtDevicePtr together; /* another one, for rows from anywhere in a part */
     int64_t *versions;    /* of each part, from 1 */
+    VEC(RtPsRoute) peers; /* the coordinator, and each worker */
     RtAppliedSet applied;
     RtStaging staging;
     int64_t last_commit; /* one that comes again is only answered */

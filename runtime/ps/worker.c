@@ -385,7 +385,9 @@ on_run(Worker *w, RtArchive *in, zmq_msg_t *m)
     RtPsRun run;
     const RtZmq *z = w->with.net->zmq;
     rt_ps_run(in, &run);
-    if (in->wrong || run.number != w->received + 1 || !is_known(w, &run) ||
+    if (!is_known(w, &run))
+        rt_archive_fail(in, "its closure is of another plan");
+    if (in->wrong || run.number != w->received + 1 ||
         w->num_tasks == RT_PS_IN_FLIGHT)
         return;
     drop_ends(w, run.received);
@@ -463,38 +465,51 @@ on_sync(Worker *w, RtArchive *in)
 }
 
 static void
-receive(Worker *w, zmq_msg_t *m)
+take(Worker *w, RtPsType type, RtArchive *in, zmq_msg_t *m)
 {
-    RtArchive in;
-    const RtZmq *z = w->with.net->zmq;
-    Arena *scratch = arena_new(NULL, "a message");
-    w->with.member->heard = rt_seconds();
-    switch (rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m))) {
+    switch (type) {
     case RT_PS_RUN:
-        on_run(w, &in, m);
+        on_run(w, in, m);
         break;
     case RT_PS_CANCEL:
-        on_cancel(w, &in);
+        on_cancel(w, in);
         break;
     case RT_PS_SYNC:
-        on_sync(w, &in);
+        on_sync(w, in);
         break;
     case RT_PS_STATE:
-        on_state(w, &in);
+        on_state(w, in);
         break;
     case RT_PS_SAVE:
-        on_save(w, &in);
+        on_save(w, in);
         break;
     case RT_PS_END:
         w->has_ended = true;
         break;
     case RT_PS_REFUSED:
         if (!w->lost)
-            w->lost = rt_ps_member_refused(w->with.member, &in);
+            w->lost = rt_ps_member_refused(w->with.member, in);
+        break;
+    case RT_PS_WAIT:
+    case RT_PS_WELCOME: /* it has joined */
         break;
     default:
-        break;
+        rt_archive_fail(in, "it is for somebody else");
     }
+}
+
+static void
+receive(Worker *w, zmq_msg_t *m)
+{
+    RtArchive in;
+    const RtZmq *z = w->with.net->zmq;
+    Arena *scratch = arena_new(NULL, "a message");
+    w->with.member->heard = rt_seconds();
+    RtPsType type =
+        rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
+    take(w, type, &in, m);
+    if (in.wrong)
+        rt_ps_blame(w->with.net, RT_ROLE_coordinator, 0, type);
     arena_release(scratch);
 }
 

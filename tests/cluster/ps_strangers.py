@@ -12,7 +12,8 @@ no memory and no descriptor of them.
 A member that has the key: it stands between workers and all others and sends
 damaged copies of what each says, before that is passed on (ps_relay.c).  The
 job may end for it, or compute something else, but no process crashes, none
-takes much memory, and all end when they are told to.  TAP.
+takes much memory, and all end when they are told to.  Who gets what it cannot
+read says so once for each peer, and how often at its end.  TAP.
 """
 import argparse
 import os
@@ -38,6 +39,13 @@ MOST_MEMORY = 16 << 20  # more than without them
 LIMIT = 20  # seconds until all have ended
 # A line that says why a process has ended, if not well.
 LINE = re.compile(r"error: |interrupted")
+# Who says what of whom, of messages of that kind.
+SAYS = re.compile(r"warning: a damaged message \((.*)\) from (.*) is ignored")
+SENDERS = {"coordinator": r"worker [01]$|a process with the job's key$",
+           "ps": r"worker [01]$|the coordinator$|a process with the job's key$",
+           "worker": r"the coordinator$|server [01]$"}
+TASKS = ["coordinator", "ps", "ps", "worker", "worker"]
+ENOUGH = 30  # copies, of which some cannot be read
 
 
 def memory(pid):
@@ -141,6 +149,14 @@ def a_member(args, kind, seed):
     check(f"{sent} damaged copies of {kind}, seed {seed}",
           not wrong and most < args.memory << 20 and sent,
           f"{most >> 20} MB {wrong}\n{ends}")
+    said = [(task, *of) for task, e in zip(TASKS, ends)
+            for of in SAYS.findall(e[2])]
+    check("... somebody says who has sent what", (said or sent < ENOUGH or
+          kind == "PUSH") and
+          all(re.match(SENDERS[task], peer) for task, _, peer in said) and
+          all(len(SAYS.findall(e[2])) ==
+              len({peer for _, peer in SAYS.findall(e[2])}) for e in ends),
+          f"{said}")
     if kind == "PUSH" and not args.full:
         check("... the updates of a closure are damaged, says the coordinator",
               ends[0][0] == 1 and "the updates of a closure are damaged" in
@@ -168,7 +184,7 @@ def main():
         without_the_key(args)
         rng = random.Random(args.seed)
         kinds = KINDS if args.full else \
-            ["PUSH", *rng.sample(KINDS, args.rounds - 1)]
+            ["PUSH", "PULL", *rng.sample(KINDS, args.rounds - 2)]
         for i, kind in enumerate(kinds * (args.rounds if args.full else 1)):
             a_member(args, kind, args.seed + i)
         os.chdir("/")

@@ -16,6 +16,7 @@ Status
 rt_ps_net_open(RtPsNet *net, const uint8_t *key)
 {
     *net = (RtPsNet){0};
+    rt_ps_damage_init(&net->damage);
     TRY(rt_zmq_open(&net->zmq));
     TRY(rt_zmq_keys(net->zmq, key, &net->keys));
     net->context = net->zmq->zmq_ctx_new();
@@ -28,6 +29,7 @@ rt_ps_net_close(RtPsNet *net)
     if (net->context)
         net->zmq->zmq_ctx_term(net->context);
     net->context = NULL;
+    rt_ps_damage_end(&net->damage, stderr);
 }
 
 /* ---- waiting ------------------------------------------------------------- */

@@ -11,12 +11,14 @@
 
 #include "runtime/checkpoint/archive.h"
 #include "runtime/cluster/zmq/socket.h"
+#include "runtime/ps/wire/damage.h"
 
 /* libzmq, for one process. */
 typedef struct RtPsNet {
     const RtZmq *zmq;
     void *context;
     RtCurveKeys keys;
+    RtPsDamage damage; /* that has come */
 } RtPsNet;
 
 /* key: RT_JOB_KEY bytes, or NULL: loopback only. */

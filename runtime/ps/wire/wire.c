@@ -31,6 +31,32 @@ rt_ps_is_good(RtArchive *ar)
     return good;
 }
 
+const char *
+rt_ps_type_name(RtPsType type)
+{
+    static const char *const names[] = {
+        "of no kind",
+#define FRAME(name, sender, doc) #name,
+#include "runtime/ps/wire/frames.def"
+#undef FRAME
+    };
+    return names[type];
+}
+
+void
+rt_ps_blame(RtPsNet *net, uint32_t role, uint32_t index, RtPsType type)
+{
+    char peer[RT_PS_PEER_BYTES] = "a process with the job's key";
+    if (role == RT_ROLE_coordinator)
+        snprintf(peer, sizeof peer, "the coordinator");
+    else if (role == RT_ROLE_evaluator)
+        snprintf(peer, sizeof peer, "the evaluator");
+    else if (role == RT_ROLE_worker || role == RT_ROLE_ps)
+        snprintf(peer, sizeof peer, "%s %u",
+                 role == RT_ROLE_ps ? "server" : "worker", index);
+    rt_ps_damaged(&net->damage, peer, rt_ps_type_name(type), stderr);
+}
+
 void
 rt_ps_hello(RtArchive *ar, RtPsHello *h)
 {
@@ -171,6 +197,10 @@ rt_ps_request(RtArchive *ar, RtPsRequest *r)
     rt_archive_u64(ar, &r->job);
     rt_archive_i64(ar, &r->number, 1, INT64_MAX);
     rt_archive_i64(ar, &r->id, 0, INT64_MAX);
+    rt_archive_u32(ar, &r->role);
+    rt_archive_u32(ar, &r->index);
+    if (ar->reads && r->index >= RT_PS_MOST_TASKS)
+        rt_archive_fail(ar, "there is no task %u", r->index);
 }
 
 void

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/archive.h"
 #include "runtime/cluster/resolve/roles.h"
 #include "runtime/ps/staleness/staleness.h"
+#include "runtime/ps/wire/sockets.h"
 
 typedef enum RtPsType {
     RT_PS_NONE,
@@ -41,6 +42,10 @@ void rt_ps_begin(RtArchive *ar, RtPsType type);
 RtPsType rt_ps_read(RtArchive *ar, Arena *a, const void *bytes, size_t n);
 /* Whether all of it was read, and nothing was wrong. */
 bool rt_ps_is_good(RtArchive *ar);
+/* As in frames.def; of RT_PS_NONE "of no kind". */
+const char *rt_ps_type_name(RtPsType type);
+/* Where it is known of whom a damaged message is; RT_ROLE_alone: it is not. */
+void rt_ps_blame(RtPsNet *net, uint32_t role, uint32_t index, RtPsType type);
 
 typedef struct RtPsHello {
     uint32_t role; /* RtRole */
@@ -185,8 +190,9 @@ void rt_ps_committed(RtArchive *ar, RtPsCommitted *c);
  *           their length */
 typedef struct RtPsRequest {
     uint64_t job;
-    int64_t number; /* of the client, ascending */
-    int64_t id;     /* PUSH, ACK: of the closure */
+    int64_t number;       /* of the client, ascending */
+    int64_t id;           /* PUSH, ACK: of the closure */
+    uint32_t role, index; /* who asks */
 } RtPsRequest;
 
 void rt_ps_request(RtArchive *ar, RtPsRequest *r);

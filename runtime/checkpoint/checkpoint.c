@@ -212,6 +212,8 @@ check_owner(const RtCheckpoint *c, const RtOwner *owner)
 
 /* ---- the folder --------------------------------------------------------- */
 
+static const char ended[] = "ended"; /* a file of no bytes */
+
 /* The N of "step-N.ckpt" in its written form, or -1. */
 static int64_t
 step_of(const char *name)
@@ -309,6 +311,8 @@ rt_checkpoints_open(const char *folder, const RtOwner *owner,
         st = file_lock_folder(folder, &c->lock);
     if (!st)
         st = remove_leavings(c);
+    if (!st)
+        st = file_remove(path_of(c->arena, c, ended));
     if (st)
         rt_checkpoints_close(c);
     else
@@ -329,6 +333,25 @@ rt_checkpoints_newest_step(const char *folder)
     }
     arena_release(a);
     return newest;
+}
+
+Status
+rt_checkpoints_mark_ended(const RtCheckpoints *c)
+{
+    return file_write(path_of(c->arena, c, ended), "", 0);
+}
+
+bool
+rt_checkpoints_have_ended(const char *folder)
+{
+    Arena *a = arena_new(NULL, "listing checkpoints");
+    FileNames names = {0};
+    bool have = false;
+    status_free(file_list(a, folder, &names));
+    for (int i = 0; i < names.len; i++)
+        have |= strcmp(names.data[i], ended) == 0;
+    arena_release(a);
+    return have;
 }
 
 Status

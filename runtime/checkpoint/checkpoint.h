@@ -74,6 +74,11 @@ int64_t rt_checkpoints_last(const RtCheckpoints *c);
  * where there is none after a step. */
 int64_t rt_checkpoints_newest_step(const char *folder);
 
+/* That the run has ended well, for who comes later: until the folder is opened
+ * again. */
+Status rt_checkpoints_mark_ended(const RtCheckpoints *c) MUST_USE;
+bool rt_checkpoints_have_ended(const char *folder);
+
 /* Also waits.  NULL is allowed. */
 void rt_checkpoints_close(RtCheckpoints *c);
 

@@ -24,6 +24,7 @@ struct RtEvaluator {
     RtPsMember member;
     int64_t step;               /* that was evaluated last; 0: none */
     const RtCheckpoint *newest; /* that is evaluated now */
+    bool is_late;               /* the job had ended before it came */
     bool has_ended;
     Status lost; /* why it will not hear of the job's end */
 };
@@ -51,11 +52,37 @@ rt_evaluator_check(const IrModule *m, const char *checkpoint_dir)
     return OK;
 }
 
+static bool
+is_over(void *data)
+{
+    const RtRun *run = data;
+    return rt_checkpoints_have_ended(run->options->checkpoint_dir);
+}
+
+/* Of a job that has ended, what it left is evaluated all the same. */
+static Status
+join(RtEvaluator *e, const RtMemberConfig *config)
+{
+    RtPsWelcome welcome;
+    RtRun *run = e->run;
+    Status st = rt_ps_member_join(&e->net, config, &e->member, &welcome);
+    e->is_late = st && status_kind(st) != STATUS_USAGE && is_over(run) &&
+                 !is_stopped(run);
+    if (e->is_late) {
+        status_free(st);
+        e->has_ended = true;
+        return OK;
+    }
+    if (!st)
+        run->told_params = rt_archive_reader(run->arena, welcome.params,
+                                             (size_t)welcome.params_len);
+    return st;
+}
+
 Status
 rt_evaluator_open(RtRun *run)
 {
     const RtTaskOptions *task = run->options->task;
-    RtPsWelcome welcome;
     if (!task || task->role != RT_ROLE_evaluator)
         return OK;
     TRY(rt_evaluator_check(run->module, run->options->checkpoint_dir));
@@ -66,12 +93,10 @@ rt_evaluator_open(RtRun *run)
                              .address = "",
                              .timeout = run->timeout,
                              .is_stopped = is_stopped,
+                             .is_over = is_over,
                              .data = run};
     TRY(rt_ps_net_open(&e->net, task->key));
-    TRY(rt_ps_member_join(&e->net, &config, &e->member, &welcome));
-    run->told_params = rt_archive_reader(run->arena, welcome.params,
-                                         (size_t)welcome.params_len);
-    return OK;
+    return join(e, &config);
 }
 
 void
@@ -183,11 +208,25 @@ evaluate_newest(RtEvaluator *e, RtInvocation *main)
     return st;
 }
 
+/* It has nobody to ask. */
+static Status
+evaluate_last(RtEvaluator *e, RtInvocation *main)
+{
+    TRY(evaluate_newest(e, main));
+    if (e->step > 0)
+        return OK;
+    return status_new(STATUS_MACHINE,
+                      "the job has ended, and has left no checkpoint in \"%s\"",
+                      e->run->options->checkpoint_dir);
+}
+
 /* A job of which nothing is heard any more may have had a last checkpoint. */
 static Status
 follow(RtEvaluator *e, RtInvocation *main)
 {
     Status st = OK;
+    if (e->is_late)
+        return evaluate_last(e, main);
     while (!e->has_ended && !st) {
         listen_to_coordinator(e);
         if (is_stopped(e->run))

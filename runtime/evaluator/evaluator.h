@@ -16,8 +16,9 @@ typedef struct RtEvaluator RtEvaluator;
 /* Whether a job of this program with this folder, or NULL, may have one. */
 Status rt_evaluator_check(const IrModule *m,
                           const char *checkpoint_dir) MUST_USE;
-/* Waits for the coordinator, and has the job's params then (told_params).
- * Nothing where the run is none. */
+/* Waits for the coordinator, and has the job's params then (told_params); those
+ * of one that has ended are in its checkpoints.  Nothing where the run is none.
+ */
 Status rt_evaluator_open(RtRun *run) MUST_USE;
 /* Instead of main, until the job has ended. */
 Status rt_evaluator_follow(RtRun *run, RtInvocation *main) MUST_USE;

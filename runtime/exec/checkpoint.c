@@ -568,6 +568,19 @@ most_bytes(const RtRun *run)
     return run->resume.bytes + MOST_WORKERS * each;
 }
 
+/* A state begins with them. */
+static Status
+read_told_params(RtRun *run)
+{
+    RtResume *r = &run->resume;
+    RtCheckpoint c = {.state = NULL};
+    r->arena = arena_new(NULL, "the checkpoint of a job that has ended");
+    TRY(rt_checkpoints_newest(r->folder, r->arena, run->options->err, &c));
+    if (c.state)
+        run->told_params = rt_archive_reader(r->arena, c.state, c.len);
+    return OK;
+}
+
 Status
 rt_open_checkpoints(RtRun *run)
 {
@@ -576,8 +589,11 @@ rt_open_checkpoints(RtRun *run)
     RtOwner owner = {run->plan->hash, (uint32_t)run->num_replicas,
                      (size_t)most_bytes(run)};
     r->is_on = o->checkpoint_dir && calls_main(run);
-    if (run->evaluator)
+    if (run->evaluator) {
         r->folder = rt_checkpoints_follow(o->checkpoint_dir, &owner);
+        if (!run->told_params.len)
+            return read_told_params(run);
+    }
     if (!r->is_on)
         return OK;
     if (rt_is_chief(run))

@@ -225,7 +225,7 @@ rt_read_params(RtRun *run)
     }
     if (run->told_params.len) {
         rt_params_archive(run, &run->told_params);
-        return rt_archive_end(&run->told_params);
+        return run->told_params.wrong ? rt_archive_end(&run->told_params) : OK;
     }
     if (run->resume.is_resuming)
         rt_params_archive(run, &run->resume.read);

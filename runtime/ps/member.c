@@ -10,6 +10,7 @@
 #include "runtime/hal/wait.h"
 
 static const double usual_patience = 10; /* seconds without the coordinator */
+static const double over_patience = 10;  /* for one that resumes a job */
 
 enum { TRY_MS = 50, SAY_AGAIN = 1 /* seconds */, MOST_ADDRESSES = 64 };
 
@@ -172,6 +173,9 @@ still_waits(Joining *j, double begun)
         return rt_ps_member_check(m);
     if (m->config.is_stopped(m->config.data))
         return interrupted();
+    if (m->config.is_over && rt_seconds() - begun > over_patience &&
+        m->config.is_over(m->config.data))
+        return status_new(STATUS_STOPPED, "the job has ended");
     if (rt_seconds() - begun < m->config.timeout)
         return OK;
     return status_new(STATUS_MACHINE,

@@ -14,6 +14,8 @@ typedef struct RtMemberConfig {
     const char *address; /* of a server, where it listens; else "" */
     double timeout;      /* seconds for a coordinator to answer */
     bool (*is_stopped)(void *data);
+    /* NULL, or whether the job has ended already, where nobody answers. */
+    bool (*is_over)(void *data);
     void *data;
 } RtMemberConfig;
 
@@ -33,7 +35,8 @@ typedef struct RtPsMember {
 
 /* Says who it is to each of the coordinator's addresses until it is told where
  * all servers are, which *welcome gets.  Refused: STATUS_USAGE; nobody answers,
- * or not any more: STATUS_MACHINE. */
+ * or not any more: STATUS_MACHINE; nobody answers, for is_over: STATUS_STOPPED.
+ */
 Status rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config,
                          RtPsMember *m, RtPsWelcome *welcome) MUST_USE;
 void rt_ps_member_leave(RtPsMember *m); /* also for one of zeros */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "ir/analysis/live.h"
 #include "ir/dataset/sharding.h"
+#include "ir/evaluation.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/params.h"
 #include "runtime/exec/watchdog.h"
@@ -258,6 +259,8 @@ rt_ps_finish(RtRun *run)
         TRY(rt_ps_count(ps->client, &ps->traffic));
     TRY(rt_ps_pull_all(ps->client));
     rt_dispatcher_expect_evaluator(ps->dispatcher);
+    if (run->resume.folder && ir_evaluation(run->module))
+        TRY(rt_checkpoints_mark_ended(run->resume.folder));
     return OK;
 }
 

@@ -215,6 +215,34 @@ def tf_config(made):
           evaluations(ends[3][0])[0][-1:] == [rounds], ends)
 
 
+def late(made):
+    """It comes when the job has ended."""
+    anew()
+    at = f"127.0.0.1:{free_port()}"
+    code, out, err = run(made, "-n", "workers=1,ps=2", *SAVES, "3")
+    check("a job that has ended leaves a mark", code == 0 and out == result(12)
+          and os.path.exists("saved/ended"), out + err)
+    begin = time.time()
+    code, out, err = run(made, "--serve", "evaluator", "--join", at,
+                         "--checkpoint", "saved")
+    check("... by which one that comes later evaluates the last checkpoint",
+          code == 0 and evaluations(out) == ([12], True) and
+          time.time() - begin < 30, out + err)
+    os.remove("saved/ended")
+    code, out, err = run(made, "--serve", "evaluator", "--join", at,
+                         "--checkpoint", "saved", "--timeout", "1")
+    check("... and without it waits for --timeout", code == 3 and
+          "no coordinator has answered" in err, out + err)
+    for name in os.listdir("saved"):
+        os.remove("saved/" + name)
+    open("saved/ended", "w").close()
+    code, out, err = run(made, "--serve", "evaluator", "--join", at,
+                         "--checkpoint", "saved")
+    check("... and says where there is no checkpoint", code == 3 and
+          'the job has ended, and has left no checkpoint in "saved"' in err,
+          out + err)
+
+
 def recommend(_):
     """The commands in the comment of the example, for smaller tables."""
     source = os.path.join(ROOT, "docs", "examples", "recommend.tfd")
@@ -254,6 +282,6 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     evaluated = plan("evaluated")
     for test in [alone, follows, short, summaries, fails, is_killed, is_stopped,
-                 is_interrupted, by_hand, tf_config, recommend, refusals]:
+                 is_interrupted, by_hand, tf_config, late, recommend, refusals]:
         test(evaluated)
 end()

@@ -2,13 +2,15 @@
 """ps_faults.py - workers that are killed, stopped and cut off, in one job
 
     ps_faults.py TFDC TFD_RUN ROOT [--share SHARE] [--seed SEED]    TAP
+                 [--closures N] [--job "--atomic" | "--sync 2/3" | ...]
 
 A coordinator and two servers on one machine, three workers on others (network
 namespaces, hosts.py).  A worker is killed every 50 ms and started again;
 meanwhile 100 times one is stopped for up to 3 s, longer than it takes to be
 lost, and 20 times the network of one goes down for as long.  10^6 closures
-count themselves by values: each has to be applied exactly once on each server.
-SHARE is how much of all that: 1, or a tenth.
+count themselves by values: each has to be applied exactly once on each server;
+with --sync those of each round that count, and nobody sees a part of one.
+SHARE is how much of all that: 1, or a tenth; --closures other than those.
 """
 import argparse
 import os
@@ -52,7 +54,7 @@ class Worker:
 
 
 class Job:
-    def __init__(self, cluster, made, closures, seed):
+    def __init__(self, cluster, made, closures, seed, options):
         self.cluster, self.made = cluster, made
         self.random = random.Random(seed)
         self.lock = threading.Lock()
@@ -61,7 +63,7 @@ class Job:
         self.join = ["--join", at, "--key", "key"]
         self.coordinator = self.start(CONTROL, [
             "--coordinate", f"workers={WORKERS},ps=2", "--listen", at, "--key",
-            "key", "--stats", "--set", f"closures={closures}"])
+            "key", "--stats", "--set", f"closures={closures}", *options])
         self.servers = [self.start(CONTROL, [
             "--serve", f"ps:{i}", "--listen",
             f"{hosts.address(CONTROL)}:{17001 + i}", *self.join])
@@ -114,14 +116,33 @@ class Job:
         time.sleep(0.5)
 
 
+def in_rounds(closures, need, of):
+    """What rounds.tfd prints."""
+    n = closures // of * need
+    return f"{n} {n} 0\n{n + 1} {n + 1} {n + 1}\n"
+
+
+def program(args):
+    """The plan, how many closures it is to have, the options, and what it
+    prints."""
+    closures = args.closures or int(CLOSURES * args.share)
+    options = args.job.split()
+    if "--sync" not in options:
+        return (ps_tasks.plan("counts"), closures, options,
+                ps_tasks.counts(closures))
+    need, of = map(int, options[options.index("--sync") + 1].split("/"))
+    closures -= closures % of
+    return (ps_tasks.plan("rounds"), closures,
+            [*options, "--set", f"need={need}"], in_rounds(closures, need, of))
+
+
 def play(args):
-    closures = int(CLOSURES * args.share)
+    made, closures, options, whole = program(args)
     stops, partitions = [max(1, int(n * args.share))
                          for n in (STOPS, PARTITIONS)]
-    made = ps_tasks.plan("counts")
     begin = time.time()
     with hosts.Hosts(1 + WORKERS) as cluster:
-        job = Job(cluster, made, closures, args.seed)
+        job = Job(cluster, made, closures, args.seed, options)
         faults = [(job.kill,), (job.repeat, "cut off", partitions, job.cut_off,
                                 args.seed + 1)]
         for i in range(STOPPERS):
@@ -135,12 +156,12 @@ def play(args):
             t.join()
         ends = [ps_tasks.end_of(p, 20)[0] for p in job.servers]
     took = time.time() - begin
-    print(f"# {closures} closures in {took:.1f} s, workers "
+    print(f"# {closures} closures {args.job} in {took:.1f} s, workers "
           f"{', '.join(f'{k} {v} times' for k, v in job.counts.items())}")
     for line in err.splitlines() + out.splitlines():
         print("# " + line)
     check("each closure is applied once on each server", code == 0 and
-          out == ps_tasks.counts(closures), f"{code}")
+          out == whole, f"{code}")
     check("all faults have happened", job.counts["stopped"] == stops and
           job.counts["cut off"] == partitions and
           job.counts["killed"] > 10 * args.share, job.counts)
@@ -154,6 +175,8 @@ def main():
     parser.add_argument("build", nargs=3)
     parser.add_argument("--share", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--closures", type=int)
+    parser.add_argument("--job", default="")
     args = parser.parse_args()
     reason = hosts.why_not()
     if reason:

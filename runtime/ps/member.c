@@ -195,6 +195,7 @@ wait_for_welcome(Joining *j)
             said = rt_seconds();
         }
         take_answers(j);
+        rt_guard_turn(j->m->config.guard);
         if (j->chosen < 0 && !j->refused)
             TRY(still_waits(j, begun));
     }
@@ -253,6 +254,7 @@ Status
 rt_ps_member_check(RtPsMember *m)
 {
     double now = rt_seconds();
+    rt_guard_turn(m->config.guard);
     if (m->config.is_stopped(m->config.data))
         return interrupted();
     forgive(m, now);

@@ -4,6 +4,7 @@
 #ifndef TFD_RUNTIME_PS_MEMBER_H
 #define TFD_RUNTIME_PS_MEMBER_H
 
+#include "runtime/ps/wire/guard.h"
 #include "runtime/ps/heartbeat.h"
 #include "runtime/ps/wire/sockets.h"
 #include "runtime/ps/wire/wire.h"
@@ -17,6 +18,7 @@ typedef struct RtMemberConfig {
     /* NULL, or whether the job has ended already, where nobody answers. */
     bool (*is_over)(void *data);
     void *data;
+    RtPsGuard *guard; /* NULL: none */
 } RtMemberConfig;
 
 typedef struct RtPsMember {

@@ -26,6 +26,7 @@ struct RtPs {
     RtRun *run;
     const RtTaskOptions *task;
     RtPsNet net;
+    RtPsGuard *guard;
     RtDispatcher *dispatcher; /* the coordinator's */
     RtPsListener listener;    /* a server's, */
     int64_t staging;          /* and where its updates' arguments are */
@@ -78,6 +79,7 @@ open_coordinator(RtPs *ps)
                                  .at_launch = at_launch,
                                  .data = ps->run};
     TRY(rt_dispatcher_open(&ps->net, &config, &ps->dispatcher));
+    rt_guard_pause(ps->guard); /* main has a limit of its own from here on */
     TRY(rt_dispatcher_servers(ps->dispatcher, &ps->servers));
     return rt_placement_check(ps->run, ps->task->num_servers);
 }
@@ -100,13 +102,28 @@ open_member(RtPs *ps)
                              .address = "",
                              .timeout = ps->run->timeout,
                              .is_stopped = is_stopped,
-                             .data = ps->run};
+                             .data = ps->run,
+                             .guard = ps->guard};
     if (ps->task->role == RT_ROLE_ps) {
         const char *at = ps->task->listen ? ps->task->listen : "127.0.0.1:0";
         TRY(rt_ps_listen(&ps->net, at, &ps->listener));
         config.address = own_address(ps, at);
     }
-    return rt_ps_member_join(&ps->net, &config, &ps->member, &ps->servers);
+    TRY(rt_ps_member_join(&ps->net, &config, &ps->member, &ps->servers));
+    rt_guard_pause(ps->guard); /* until it takes part */
+    return OK;
+}
+
+static void
+give_up(void *data)
+{
+    RtRun *run = data;
+    Status st = status_new(STATUS_MACHINE,
+                           "libzmq has not returned from a call for %g seconds "
+                           "(--timeout allows more)",
+                           run->timeout);
+    if (run->options->abandon)
+        run->options->abandon(run->plan, st);
 }
 
 Status
@@ -120,6 +137,7 @@ rt_ps_open(RtRun *run)
     ps->task = task;
     ps->arguments = rt_archive_writer(run->arena, 0);
     run->ps = ps;
+    TRY(rt_guard_start(run->timeout, give_up, run, &ps->guard));
     TRY(rt_ps_net_open(&ps->net, task->key));
     if (task->role == RT_ROLE_coordinator) {
         run->resume.coordinator = &coordinator_state;
@@ -226,10 +244,10 @@ rt_ps_has_main(const RtRun *run)
     return !run->ps || run->ps->dispatcher;
 }
 
-Status
-rt_ps_take_part(RtRun *run, RtInvocation *main)
+static Status
+take_part(RtPs *ps, RtInvocation *main)
 {
-    RtPs *ps = run->ps;
+    RtRun *run = ps->run;
     if (ps->task->role == RT_ROLE_ps)
         return rt_ps_serve(&(RtServing){.run = run,
                                         .net = &ps->net,
@@ -246,6 +264,16 @@ rt_ps_take_part(RtRun *run, RtInvocation *main)
                                    .atomic = ps->servers.atomic,
                                    .in_rounds = ps->servers.in_rounds,
                                    .main = main});
+}
+
+Status
+rt_ps_take_part(RtRun *run, RtInvocation *main)
+{
+    RtPs *ps = run->ps;
+    rt_guard_resume(ps->guard);
+    Status st = take_part(ps, main);
+    rt_guard_pause(ps->guard); /* the watchdog looks at how it closes */
+    return st;
 }
 
 Status
@@ -332,6 +360,7 @@ rt_ps_close(RtRun *run)
     rt_ps_member_leave(&ps->member);
     rt_ps_listener_close(&ps->listener);
     rt_ps_net_close(&ps->net);
+    rt_guard_stop(ps->guard);
     run->ps = NULL;
 }
 
@@ -427,7 +456,7 @@ execute(RtPs *ps, RtInvocation *inv, const RtClosureOp *op, RtOpRun *here)
     if (st)
         return rt_fault_status(inv, op->h, st);
     rt_ps_set_ids(ps->client, begin_id, ps);
-    int32_t end = rt_ps_execute(ps->client, inv, op, here, id, 0, low);
+    int32_t end = rt_ps_execute(ps->client, inv, op, here, NULL, id, 0, low);
     st = end == EXEC_OK ? rt_ps_flush(ps->client) : OK;
     if (ps->id)
         rt_dispatcher_end(ps->dispatcher, ps->id);

@@ -424,6 +424,7 @@ take_requests(RtServer *s)
     s->with.net->zmq->zmq_msg_init(&m);
     while (num < MOST_AT_ONCE && rt_ps_next_from(s->with.listener, &from, &m)) {
         take_message(s, &from, &m);
+        rt_guard_turn(s->with.member->config.guard);
         num++;
     }
     s->with.net->zmq->zmq_msg_close(&m);

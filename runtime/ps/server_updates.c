@@ -206,12 +206,14 @@ apply(RtServer *s, int64_t update, int64_t k, RtArchive *in)
     read_arguments(s, a, part, in);
     if (in->wrong || s->failure)
         return;
+    rt_guard_pause(s->with.member->config.guard);
     move_to(a, s->slots[part->slot]);
     int32_t end =
         u->fn->ir->rows_only ? execute_on_rows(s, a, u, k) : execute(a);
     if (end != EXEC_OK)
         note_failure(s, u);
     move_to(a, s->slots[0]);
+    rt_guard_resume(s->with.member->config.guard);
     for (int i = 0; i < u->writes.len; i++)
         s->versions[p->first_part[u->writes.data[i]] + k]++;
 }

@@ -182,13 +182,16 @@ pull(RtPsClient *client, const RtInvocation *main, const RtClosureOp *op)
 
 int32_t
 rt_ps_execute(RtPsClient *client, RtInvocation *main, const RtClosureOp *op,
-              RtOpRun *launch, int64_t id, int64_t attempt, int64_t low)
+              RtOpRun *launch, RtPsGuard *guard, int64_t id, int64_t attempt,
+              int64_t low)
 {
     Status st = pull(client, main, op);
     if (st)
         return rt_fault_status(main, op->h, st);
     rt_ps_begin_push(client, id, attempt, low);
+    rt_guard_pause(guard);
     int32_t end = launch(main, op->h);
+    rt_guard_resume(guard);
     if (end == EXEC_OK)
         rt_ps_end_push(client);
     else
@@ -217,7 +220,7 @@ open_pass(Worker *w, const RtHostOp *next)
 
 /* The positions of its datasets: those that closures have opened. */
 static Status
-state_archive(Worker *w, RtArchive *ar)
+archive_iterators(Worker *w, RtArchive *ar)
 {
     RtRun *run = w->with.run;
     for (int i = 0; i < run->module->iters.len && !ar->wrong; i++) {
@@ -233,6 +236,15 @@ state_archive(Worker *w, RtArchive *ar)
         TRY(rt_iter_archive(it->iter, ar, NULL));
     }
     return rt_archive_end(ar);
+}
+
+static Status
+state_archive(Worker *w, RtArchive *ar)
+{
+    rt_guard_pause(w->with.member->config.guard);
+    Status st = archive_iterators(w, ar);
+    rt_guard_resume(w->with.member->config.guard);
+    return st;
 }
 
 /* Whether this worker's share of a dataset has ended; of one that others have,
@@ -272,8 +284,10 @@ take_elements(Worker *w, const RtClosureOp *op, const RtPsRun *run, bool *lacks)
 {
     int32_t end = EXEC_OK;
     double begun = rt_seconds();
+    rt_guard_pause(w->with.member->config.guard);
     for (int i = 0; i < op->feeds.len && end == EXEC_OK && !*lacks; i++)
         end = take_element(w, op->feeds.data[i], run->indices[i], lacks);
+    rt_guard_resume(w->with.member->config.guard);
     w->elements_took = rt_seconds() - begun;
     return end;
 }
@@ -334,9 +348,9 @@ execute(Worker *w, const RtPsRun *run, RtArchive *in)
         e->error = arena_strdup(w->arena, in->wrong);
     rt_ps_expect_more(w->with.client, is_followed(w, op));
     if (!in->wrong && end == EXEC_OK)
-        end =
-            rt_ps_execute(w->with.client, w->with.main, op, op->h->run, run->id,
-                          w->with.atomic ? run->attempt : 0, run->low);
+        end = rt_ps_execute(w->with.client, w->with.main, op, op->h->run,
+                            w->with.member->config.guard, run->id,
+                            w->with.atomic ? run->attempt : 0, run->low);
     if (end == EXEC_OK && !*e->error)
         rt_closure_results(closures, op, &e->results);
     else if (!*e->error)
@@ -358,6 +372,7 @@ execute_next(Worker *w)
     w->num_tasks--;
     rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
     rt_ps_run(&in, &run);
+    rt_guard_turn(w->with.member->config.guard);
     execute(w, &run, &in);
     /* What came meanwhile is not read yet: its patience begins anew. */
     w->with.member->heard = rt_seconds();

@@ -25,7 +25,7 @@ Status rt_ps_work(const RtWorking *working) MUST_USE;
 /* Pulls what an operation's program reads, launches it, and sends what it
  * pushes as those of closure id (rt_ps_begin_push); how it ended. */
 int32_t rt_ps_execute(RtPsClient *client, RtInvocation *main,
-                      const RtClosureOp *op, RtOpRun *launch, int64_t id,
-                      int64_t attempt, int64_t low);
+                      const RtClosureOp *op, RtOpRun *launch, RtPsGuard *guard,
+                      int64_t id, int64_t attempt, int64_t low);
 
 #endif

@@ -12,6 +12,8 @@
 /* Of a message that a listener takes: strangers without a key send none. */
 static const int64_t most_bytes = (int64_t)8 << 30;
 
+enum { TRIES = 3 }; /* of a call that sends */
+
 Status
 rt_ps_net_open(RtPsNet *net, const uint8_t *key)
 {
@@ -48,12 +50,13 @@ use(RtPsNet *net, void *zmq, RtPsSocket *out)
     return OK;
 }
 
+/* Where it cannot be known it is tried. */
 static bool
 has_message(RtPsNet *net, const RtPsSocket *s)
 {
     int events = 0;
     size_t n = sizeof events;
-    return net->zmq->zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &n) == 0 &&
+    return net->zmq->zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &n) ||
            events & ZMQ_POLLIN;
 }
 
@@ -206,10 +209,15 @@ rt_ps_next(RtPsNet *net, RtPsSocket *socket, zmq_msg_t *m)
     return false;
 }
 
+/* A call that fails for a moment loses no message: those behind it would be
+ * executed without it (a pull without the push before it). */
 void
 rt_ps_send(RtPsNet *net, RtPsSocket *socket, const RtArchive *ar)
 {
-    net->zmq->zmq_send(socket->zmq, ar->data, ar->len, ZMQ_DONTWAIT);
+    for (int i = 0; i < TRIES; i++)
+        if (net->zmq->zmq_send(socket->zmq, ar->data, ar->len, ZMQ_DONTWAIT) >=
+            0)
+            break;
     socket->has_news = true;
 }
 

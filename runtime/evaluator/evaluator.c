@@ -123,7 +123,7 @@ take(RtEvaluator *e, zmq_msg_t *m)
     if (type == RT_PS_REFUSED && !e->lost)
         e->lost = rt_ps_member_refused(&e->member, &in);
     else if (type != RT_PS_END && type != RT_PS_WAIT && type != RT_PS_WELCOME)
-        rt_archive_fail(&in, "it is for somebody else");
+        rt_ps_reject(&in, "it is for somebody else");
     if (in.wrong)
         rt_ps_blame(&e->net, RT_ROLE_coordinator, 0, type);
     arena_release(scratch);

@@ -105,7 +105,7 @@ set_next(RtPsClient *c, RtPsServer *s, int *num_rows, RtArchive *in)
     if (in->wrong)
         return;
     if (version == RT_PS_ROWS && *num_rows == s->wanted.len) {
-        rt_archive_fail(in, "it has rows that nobody wants");
+        rt_ps_reject(in, "it has rows that nobody wants");
     } else if (version == RT_PS_ROWS) {
         set_rows(c, &s->wanted.data[(*num_rows)++], in);
     } else if (version != c->versions[part]) {
@@ -126,7 +126,7 @@ on_values(RtPsClient *c, int server, RtArchive *in, int64_t number)
     for (; in->at < in->len && !in->wrong; num++)
         set_next(c, s, &num_rows, in);
     if (num != s->num_wanted)
-        rt_archive_fail(in, "it has not what was asked for");
+        rt_ps_reject(in, "it has not what was asked for");
     if (!in->wrong)
         s->pull.number = 0;
 }
@@ -536,7 +536,7 @@ take_answer(RtPsClient *c, int server, RtPsType type, RtArchive *in)
     else if (!in->wrong && type == RT_PS_ACK)
         on_ack(c, server, in, head.number);
     else
-        rt_archive_fail(in, "it is no answer");
+        rt_ps_reject(in, "it is no answer");
     if (in->wrong)
         rt_ps_blame(c->net, RT_ROLE_ps, (uint32_t)server, type);
 }

@@ -348,7 +348,7 @@ on_hello(RtDispatcher *d, RtArchive *in, const RtPsRoute *from, double now)
     else if (h.role == RT_ROLE_evaluator)
         evaluator_joins(d, from);
     else
-        rt_archive_fail(in, "nobody has role %u", h.role);
+        rt_ps_reject(in, "nobody has that role");
 }
 
 /* The worker of that number and incarnation, which was heard. */
@@ -367,7 +367,7 @@ static void
 check_server(const RtDispatcher *d, RtArchive *in, uint32_t index)
 {
     if (index >= (uint32_t)d->config.task->num_servers)
-        rt_archive_fail(in, "there is no server %u", index);
+        rt_ps_reject(in, "there is no such server");
 }
 
 static void
@@ -666,7 +666,7 @@ take(RtDispatcher *d, RtPsType type, RtArchive *in, const RtPsRoute *from,
         on_ask(d, in, from, now);
         break;
     default:
-        rt_archive_fail(in, "it is for somebody else");
+        rt_ps_reject(in, "it is for somebody else");
     }
 }
 

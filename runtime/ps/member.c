@@ -129,7 +129,7 @@ take(Joining *j, int i, zmq_msg_t *msg)
             j->refused = refused(j->addresses[i], &in);
         break;
     default:
-        rt_archive_fail(&in, "it is for somebody else");
+        rt_ps_reject(&in, "it is for somebody else");
     }
     if (in.wrong)
         rt_ps_blame(j->m->net, RT_ROLE_coordinator, 0, type);

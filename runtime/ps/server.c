@@ -149,7 +149,7 @@ on_commit(RtServer *s, RtArchive *in)
     RtPsCommit c;
     rt_ps_commit(in, &c);
     if (rt_ps_is_good(in) && c.number > s->last_commit + 1)
-        rt_archive_fail(in, "the batch before it is not there");
+        rt_ps_reject(in, "the batch before it is not there");
     if (in->wrong)
         return;
     rt_applied_advance(&s->applied, c.low);
@@ -179,7 +179,7 @@ on_push(RtServer *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
     rt_archive_i64(in, &clock, RT_PS_NO_PULL, rt_meter_clock(&s->meter));
     rt_archive_i64(in, &attempt, 0, INT64_MAX);
     if (low > head.id)
-        rt_archive_fail(in, "its closure has ended");
+        rt_ps_reject(in, "its closure has ended");
     if (in->wrong)
         return;
     rt_applied_advance(&s->applied, low);
@@ -213,7 +213,7 @@ on_set(RtServer *s, RtArchive *in, const RtPsRoute *from, RtPsRequest head)
         return;
     rt_archive_i64(in, &part, 0, p->parts.len - 1);
     if (p->parts.data[part].server != s->index)
-        rt_archive_fail(in, "it is for another server");
+        rt_ps_reject(in, "it is for another server");
     if (in->wrong)
         return;
     if (head.number > s->last_set)
@@ -277,7 +277,7 @@ write_values(RtServer *s, RtArchive *in)
         rt_archive_i64(in, &i, 0, p->parts.len - 1);
         rt_archive_i64(in, &has, RT_PS_ROWS, INT64_MAX);
         if (p->parts.data[i].server != s->index)
-            rt_archive_fail(in, "it is for another server");
+            rt_ps_reject(in, "it is for another server");
         if (in->wrong)
             return false;
         bool are_rows = has == RT_PS_ROWS;
@@ -351,7 +351,7 @@ answer(RtServer *s, RtPsType type, RtArchive *in, const RtPsRoute *from,
     else if (type == RT_PS_COUNT)
         on_count(s, from, head);
     else
-        rt_archive_fail(in, "it is no request");
+        rt_ps_reject(in, "it is no request");
 }
 
 /* Who has asked from there before. */
@@ -477,7 +477,7 @@ take(RtServer *s, RtPsType type, RtArchive *in)
     case RT_PS_WELCOME: /* it has joined */
         break;
     default:
-        rt_archive_fail(in, "it is for somebody else");
+        rt_ps_reject(in, "it is for somebody else");
     }
 }
 

@@ -401,7 +401,7 @@ on_run(Worker *w, RtArchive *in, zmq_msg_t *m)
     const RtZmq *z = w->with.net->zmq;
     rt_ps_run(in, &run);
     if (!is_known(w, &run))
-        rt_archive_fail(in, "its closure is of another plan");
+        rt_ps_reject(in, "its closure is of another plan");
     if (in->wrong || run.number != w->received + 1 ||
         w->num_tasks == RT_PS_IN_FLIGHT)
         return;
@@ -509,7 +509,7 @@ take(Worker *w, RtPsType type, RtArchive *in, zmq_msg_t *m)
     case RT_PS_WELCOME: /* it has joined */
         break;
     default:
-        rt_archive_fail(in, "it is for somebody else");
+        rt_ps_reject(in, "it is for somebody else");
     }
 }
 

@@ -150,16 +150,22 @@ load_module(const Cuda *c, const PlanObject *o, const char *name, CudaKernel *k)
 }
 
 static Status
+not_ours(const Cuda *c, const char *name)
+{
+    return status_new(STATUS_INPUT,
+                      "%s cannot run kernel %s: its PTX does not say how it is "
+                      "launched",
+                      c->device.name, name);
+}
+
+static Status
 load_function(const Cuda *c, const PlanObject *o, const char *name,
               CudaKernel *k, CudaFunction *f)
 {
     int most, blocks, unused;
     const char *who = c->device.name;
     if (!read_head(o->bytes, name, k, f))
-        return status_new(STATUS_INPUT,
-                          "%s cannot run kernel %s: its PTX does not say how "
-                          "it is launched",
-                          who, name);
+        return not_ours(c, name);
     if (!k->module)
         TRY(load_module(c, o, name, k));
     TRY_CUDA(c->cu, who, cuModuleGetFunction, &f->function, k->module, name);
@@ -184,10 +190,7 @@ load_kernel(const Cuda *c, const PlanObject *o, CudaKernel *k)
     char name[128], rest[sizeof name + sizeof TFD_REST];
     name_of(o, name, sizeof name);
     if (!read_launches(o->bytes, name, k))
-        return status_new(STATUS_INPUT,
-                          "%s cannot run kernel %s: its PTX does not say how "
-                          "it is launched",
-                          c->device.name, name);
+        return not_ours(c, name);
     TRY(load_function(c, o, name, k, &k->first));
     if (!k->rest.most)
         return OK;

@@ -22,6 +22,13 @@ rt_ps_read(RtArchive *ar, Arena *a, const void *bytes, size_t n)
     return ar->wrong || word >= RT_PS_NUM_TYPES ? RT_PS_NONE : (RtPsType)word;
 }
 
+void
+rt_ps_reject(RtArchive *ar, const char *why)
+{
+    if (!ar->wrong)
+        ar->wrong = why;
+}
+
 bool
 rt_ps_is_good(RtArchive *ar)
 {
@@ -70,7 +77,7 @@ rt_ps_hello(RtArchive *ar, RtPsHello *h)
     rt_archive_text(ar, &h->host);
     rt_archive_text(ar, &h->address);
     if (ar->reads && h->index >= RT_PS_MOST_TASKS)
-        rt_archive_fail(ar, "there is no task %u", h->index);
+        rt_ps_reject(ar, "there is no such task");
 }
 
 void
@@ -200,7 +207,7 @@ rt_ps_request(RtArchive *ar, RtPsRequest *r)
     rt_archive_u32(ar, &r->role);
     rt_archive_u32(ar, &r->index);
     if (ar->reads && r->index >= RT_PS_MOST_TASKS)
-        rt_archive_fail(ar, "there is no task %u", r->index);
+        rt_ps_reject(ar, "there is no such task");
 }
 
 void

@@ -42,6 +42,9 @@ void rt_ps_begin(RtArchive *ar, RtPsType type);
 RtPsType rt_ps_read(RtArchive *ar, Arena *a, const void *bytes, size_t n);
 /* Whether all of it was read, and nothing was wrong. */
 bool rt_ps_is_good(RtArchive *ar);
+/* Whoever reads it cannot use it, for a reason that nobody is told: users hear
+ * of whom it is, and of what kind (rt_ps_blame). */
+void rt_ps_reject(RtArchive *ar, const char *why);
 /* As in frames.def; of RT_PS_NONE "of no kind". */
 const char *rt_ps_type_name(RtPsType type);
 /* Where it is known of whom a damaged message is; RT_ROLE_alone: it is not. */

@@ -505,7 +505,7 @@ a_task_beyond_all_is_refused(void **state)
     rt_ps_hello(&out, &h);
     assert_int_equal(rt_ps_read(&in, arena, out.data, out.len), RT_PS_HELLO);
     rt_ps_hello(&in, &h);
-    assert_string_equal(in.wrong, "there is no task 4096");
+    assert_string_equal(in.wrong, "there is no such task");
     assert_false(rt_ps_is_good(&in));
 }
 

@@ -73,14 +73,27 @@ bool fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out);
 /* Axes of a value of that rank, ascending: all when it was left out. */
 bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
 
-/* ---- along an axis (builtins_sort.c) -------------------------------------- */
+/* ---- shapes (builtins_shape.c) ------------------------------------------ */
+
+typedef struct FeShape {
+    int rank;
+    Dim dims[IR_MAX_RANK];
+} FeShape;
+
+/* NULL with a message. */
+IrValue *fe_arg_operand(Lower *cx, const FeArgs *in, int i);
+bool fe_arg_shape(Lower *cx, const FeArgs *in, int i, FeShape *out);
+/* Of a value of that rank; 0 without the argument. */
+bool fe_arg_axis(Lower *cx, const FeArgs *in, int i, int rank, int64_t *axis);
+FeValue *fe_iota(Lower *cx, DType t, const FeShape *s, int64_t axis, Loc loc);
+
+/* ---- along an axis (builtins_sort.c) ------------------------------------ */
 
 /* The first operand, to go along an axis, which is parameter i; the last when
  * left out.  NULL with a message. */
 IrValue *fe_arg_line(Lower *cx, const FeArgs *in, int i, int64_t *axis);
 
-/* ---- strings (format_string.c) --------------------------------------------
- */
+/* ---- strings (format_string.c) ------------------------------------------ */
 
 /* A new operation with n operands, those of the text's holes, and the text as
  * its format; to be emitted. */

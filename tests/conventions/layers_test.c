@@ -53,6 +53,7 @@ static const Layer layers[NUM_LAYERS] = {
 
 /* These link several layers and belong to none. */
 static const char *const programs[] = {"frontend/tfdc.c", "runtime/tfd_run.c",
+                                       "runtime/tfd_run_options.c",
                                        "ir/ops/gen_ops_doc.c"};
 
 static const char *source_root, *build_root;

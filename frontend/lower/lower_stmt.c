@@ -322,10 +322,12 @@ exec_assign(Lower *cx, const AstNode *n)
     fe_assign(cx, n->assign.target, n->assign.op, value, n->assign.value);
 }
 
+/* One without a name was refused when it was read. */
 static void
 exec_fn(Lower *cx, const AstNode *n)
 {
-    fe_bind(cx, cx->scope, n->fn.name, fe_eval(cx, n), n->loc);
+    if (n->fn.name)
+        fe_bind(cx, cx->scope, n->fn.name, fe_eval(cx, n), n->loc);
 }
 
 static void

@@ -32,10 +32,9 @@ rt_ps_reject(RtArchive *ar, const char *why)
 bool
 rt_ps_is_good(RtArchive *ar)
 {
-    Status st = rt_archive_end(ar);
-    bool good = !st;
-    status_free(st);
-    return good;
+    if (ar->at < ar->len)
+        rt_ps_reject(ar, "it is longer than it should be");
+    return !ar->wrong;
 }
 
 const char *

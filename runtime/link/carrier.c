@@ -428,7 +428,8 @@ rt_carrier_unlisten(RtCarrier *c, RtCarrierListener *l)
 static void
 give_back(RtCarrier *c)
 {
-    c->link->ops->close(c->link, atomic_load(&c->has_stopped));
+    /* Its thread may not have come to a stop of just now. */
+    c->link->ops->close(c->link, rt_carrier_has_stopped(c));
     if (c->wake_fd >= 0)
         close(c->wake_fd);
     status_free(c->failure);

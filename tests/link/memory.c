@@ -28,6 +28,7 @@ typedef struct MemoryLink {
     MemoryNet *net;
     uint32_t random;
     atomic_bool is_silent, is_broken;
+    bool has_failed;
     MemoryCount count;
     Pipe *arrived; /* of each rank, looked at by the carrier alone */
 } MemoryLink;
@@ -198,7 +199,7 @@ static void
 memory_close(RtLink *link, bool failed)
 {
     MemoryLink *l = (MemoryLink *)link;
-    (void)failed;
+    l->has_failed = failed;
     pthread_mutex_lock(&l->net->lock);
     link->wake_fd = -1;
     pthread_mutex_unlock(&l->net->lock);
@@ -286,4 +287,10 @@ memory_net_count(MemoryNet *net, int rank)
     MemoryCount count = net->links[rank].count;
     net->links[rank].count = (MemoryCount){0};
     return count;
+}
+
+bool
+memory_net_has_failed(MemoryNet *net, int rank)
+{
+    return net->links[rank].has_failed;
 }

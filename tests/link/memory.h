@@ -28,5 +28,7 @@ void memory_net_silence(MemoryNet *net, int rank);
 void memory_net_break(MemoryNet *net, int rank);
 /* Since the last call; no carrier may be at work. */
 MemoryCount memory_net_count(MemoryNet *net, int rank);
+/* Whether a rank's link was closed as one that has failed. */
+bool memory_net_has_failed(MemoryNet *net, int rank);
 
 #endif

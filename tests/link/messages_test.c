@@ -636,6 +636,27 @@ a_stop_at_any_moment_ends_it(void **state)
     }
 }
 
+/* A link that has failed does not wait for others; its carrier knows it of a
+ * stop that comes with the end, too. */
+static void
+a_stop_at_the_end_is_a_failure(void **state)
+{
+    RtLinkAddress none[1] = {{0}};
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        MemoryNet *net = memory_net_new(1, 1, 0);
+        RtCarrier *c;
+        assert_null(rt_carrier_open(memory_link(net, 0), none, &c));
+        for (volatile int wait = below(100000); wait > 0; wait--)
+            ;
+        if (i % 2)
+            rt_carrier_stop(c);
+        rt_carrier_close(c);
+        assert_int_equal(memory_net_has_failed(net, 0), i % 2);
+        memory_net_free(net);
+    }
+}
+
 static void
 what_has_no_sum_is_refused(void **state)
 {
@@ -746,6 +767,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_missing_replica_is_known),
         cmocka_unit_test(a_link_that_fails_ends_all_calls),
         cmocka_unit_test(a_stop_at_any_moment_ends_it),
+        cmocka_unit_test(a_stop_at_the_end_is_a_failure),
         cmocka_unit_test(what_has_no_sum_is_refused),
         cmocka_unit_test(all_agree_on_the_speed),
         cmocka_unit_test(a_silent_process_is_named),

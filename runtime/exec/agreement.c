@@ -112,7 +112,8 @@ begin_without_data(RtRun *run, RtNextStep *n, unsigned flags)
 static Status
 begin_with_data(RtRun *run, RtIterBinding *it)
 {
-    rt_note_state(run, RT_JOB_READS);
+    if (run->job)
+        rt_job_reads(run->job, run->stats.steps + 1, run->site);
     Status st = rt_iter_local_rows(it->iter, own_part(run)->rows);
     rt_note_state(run, RT_JOB_RUNS);
     if (!st)

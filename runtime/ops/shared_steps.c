@@ -77,8 +77,10 @@ join(RtRun *run, RtSharedSteps *s)
     if (!joined)
         return status_new(STATUS_MACHINE, "%s", str_text(&why));
     const RtSegments *made = &s->all[maker(run)];
-    if (shared_bytes(run, true) && made->num == 1)
+    if (shared_bytes(run, true) && made->num == 1) {
         share(run, true, made->data[0].at);
+        rt_job_has_maker(run->job, maker(run));
+    }
     return OK;
 }
 

@@ -370,8 +370,6 @@ all_run(Stage *s, int64_t wait_call)
                                 .state = RT_JOB_RUNS});
 }
 
-/* Of a process on another machine that nobody waits for, or of one whose memory
- * the server has: the last call that it has told of. */
 /* Its machine is another one: heartbeats are what there is. */
 static void
 heartbeats_of_the_dead_are_written(void **state)
@@ -397,6 +395,8 @@ heartbeats_of_the_dead_are_written(void **state)
     expect(&s, "error: rank 2 (h, pid 402) is dead; ", 3);
 }
 
+/* Of a process on another machine that nobody waits for, or of one whose memory
+ * the server has: the last call that it has told of. */
 static void
 last_calls_are_named(void **state)
 {
@@ -413,6 +413,27 @@ last_calls_are_named(void **state)
     join(&s, 2);
     lose_rank_1(&s, "error: rank 1 (h, pid 401) is dead; it was last seen "
                     "before its first collective, in step 0\n");
+}
+
+/* They wait in no call, but for the rank that makes their data. */
+static void
+who_waits_for_data_is_named(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 3);
+    for (int i = 0; i < 3; i++)
+        heartbeat(&s, i,
+                  (RtHeartbeat){.step = 4,
+                                .call = 7,
+                                .wait_call = 7,
+                                .at_site = -1,
+                                .maker = i == 1 ? -1 : 1,
+                                .read_site = 1,
+                                .state = RT_JOB_READS});
+    lose_rank_1(&s,
+                "step 4, waiting for data)\ntrain.tfd:20:3: note: ranks 0, 2 "
+                "wait here for data that it reads for them (step 4)\n");
 }
 
 /* The server's own network is down: nobody is to blame. */
@@ -592,6 +613,7 @@ main(int argc, char **argv)
         cmocka_unit_test(dead_ranks_are_named),
         cmocka_unit_test(heartbeats_of_the_dead_are_written),
         cmocka_unit_test(last_calls_are_named),
+        cmocka_unit_test(who_waits_for_data_is_named),
         cmocka_unit_test(silent_ranks_are_named),
         cmocka_unit_test(all_silent_ranks_are_said_at_once),
         cmocka_unit_test(own_gaps_are_no_silence),

@@ -75,8 +75,8 @@ LOOP = "train.tfd:11:3: note: rank %d is in this while\n"
 # runtime/cluster/control/position.h
 HEADER, PLACE, ENTRY, RING = 64, 64, 48, 256
 PAGE = 4096
-WAITS = 2
-STATES = {3: ", waiting for data", 4: ", saving"}
+WAITS, READS = 2, 3
+STATES = {READS: ", waiting for data", 4: ", saving"}
 
 
 class Wrong(Exception):
@@ -262,12 +262,35 @@ def check_named(said, rank, pid, what, where):
         raise Wrong(f"{where!r} is not in:\n{said}")
 
 
+def check_readers(said, rank, positions):
+    """Rank 0 reads the data of all; those whose step it has not come to wait."""
+    found = re.search(r"(\S+): note: (ranks? [-0-9, ]+) waits? here for data that "
+                      r"it reads for them \(step (\d+)\)", said)
+    if not found or rank != 0:
+        raise Wrong(f"nobody waits in:\n{said}")
+    if f"{found.group(1)} (iter_has_next" != SITES[2]:
+        raise Wrong(f"data is not waited for there: {said}")
+    step = int(found.group(3))
+    for r in named_ranks(found.group(2)):
+        at = positions[r].read()
+        if r == rank or at.step != step or at.waits or at.state != READS:
+            raise Wrong(f"rank {r} does not wait for data: {said}")
+
+
+def named_ranks(ranks):
+    named = set()
+    for part in ranks.split(" ", 1)[1].split(", "):
+        ends = [int(word) for word in part.split("-")]
+        named.update(range(ends[0], ends[-1] + 1))
+    return named
+
+
 def check_waiters(said, rank, size, positions):
     """The note says who waits, and where."""
     found = re.search(r"(\S+): note: (ranks? [-0-9, ]+) waits? here for it "
                       r"\((\w+), call (\d+)\)", said)
     if not found:
-        raise Wrong(f"nobody waits in:\n{said}")
+        return check_readers(said, rank, positions)
     call = int(found.group(4))
     if f"{found.group(1)} ({found.group(3)}" != site(call):
         raise Wrong(f"call {call} is not there: {said}")
@@ -276,10 +299,7 @@ def check_waiters(said, rank, size, positions):
     waiting = [r for r in range(size) if r != rank and others[r] == call]
     if call != min(others):
         raise Wrong(f"others wait in call {min(others)}: {said}")
-    named = set()
-    for part in found.group(2).split(" ", 1)[1].split(", "):
-        ends = [int(word) for word in part.split("-")]
-        named.update(range(ends[0], ends[-1] + 1))
+    named = named_ranks(found.group(2))
     if named - set(waiting):
         raise Wrong(f"not {sorted(named)} wait, but {waiting}: {said}")
     return call

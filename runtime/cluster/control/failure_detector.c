@@ -175,9 +175,9 @@ list_waiters(const RtMembership *r, int first, int rank, bool *waits)
     return count;
 }
 
-/* Whole lines: who waits for it, and where. */
+/* A whole line: who waits in a call for it, and where; or "". */
 static const char *
-waiters(const RtMembership *r, Arena *a, int rank)
+callers(const RtMembership *r, Arena *a, int rank)
 {
     bool *waits = NEW_ARRAY(a, bool, (size_t)r->config.size);
     int first = first_waiter(r, rank);
@@ -193,6 +193,48 @@ waiters(const RtMembership *r, Arena *a, int rank)
                                       (long long)b->wait_call);
     return arena_printf(a, "%s: note: %s\n", site ? site->where : "tfd-run",
                         text);
+}
+
+/* Those that wait for data of its; how many, and one of them. */
+static int
+list_readers(const RtMembership *r, int rank, bool *reads, int *one)
+{
+    int count = 0;
+    for (int i = 0; i < r->config.size; i++) {
+        const RtMemberState *member = &r->members[i];
+        reads[i] = i != rank && is_here(member) && member->lost <= 0 &&
+                   member->heartbeat.state == RT_JOB_READS &&
+                   member->heartbeat.maker == rank;
+        count += reads[i];
+        if (reads[i])
+            *one = i;
+    }
+    return count;
+}
+
+/* The same of data that it makes for other processes of its machine. */
+static const char *
+readers(const RtMembership *r, Arena *a, int rank)
+{
+    bool *reads = NEW_ARRAY(a, bool, (size_t)r->config.size);
+    int one = -1, count = list_readers(r, rank, reads, &one);
+    if (!count)
+        return "";
+    const RtHeartbeat *b = &r->members[one].heartbeat;
+    const RtJobSite *site = site_of(r, b->read_site);
+    const char *text = message_printf(
+        a, "%s %s here for data that it reads for them (step %lld)",
+        rt_membership_ranks(r, a, reads), count == 1 ? "waits" : "wait",
+        (long long)b->step);
+    return arena_printf(a, "%s: note: %s\n", site ? site->where : "tfd-run",
+                        text);
+}
+
+/* Whole lines: who waits for it, and where. */
+static const char *
+waiters(const RtMembership *r, Arena *a, int rank)
+{
+    return arena_printf(a, "%s%s", callers(r, a, rank), readers(r, a, rank));
 }
 
 /* A whole line: in whose work it is, with the lines of who waits. */

@@ -326,6 +326,8 @@ rt_frame_heartbeat(RtFrame *f, RtHeartbeat *heartbeat)
     rt_frame_i32(f, &heartbeat->wait_site);
     rt_frame_i32(f, &heartbeat->state);
     rt_frame_i32(f, &heartbeat->at_site);
+    rt_frame_i32(f, &heartbeat->maker);
+    rt_frame_i32(f, &heartbeat->read_site);
     rt_frame_f64(f, &heartbeat->waited);
 }
 

@@ -119,9 +119,11 @@ typedef struct RtHeartbeat {
     int64_t wait_call; /* the one it waits in */
     int32_t site;      /* of the last call; -1: none */
     int32_t wait_site;
-    int32_t state;   /* of RtJobState */
-    int32_t at_site; /* in whose work it is; -1: not known */
-    double waited;   /* seconds, in all calls so far */
+    int32_t state;     /* of RtJobState */
+    int32_t at_site;   /* in whose work it is; -1: not known */
+    int32_t maker;     /* the rank that makes the data it reads; -1: itself */
+    int32_t read_site; /* where it waited for data last; -1: none */
+    double waited;     /* seconds, in all calls so far */
 } RtHeartbeat;
 
 void rt_frame_heartbeat(RtFrame *f, RtHeartbeat *heartbeat);

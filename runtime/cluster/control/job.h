@@ -150,6 +150,10 @@ void rt_job_waits(RtJob *job, int place, int32_t site);
 void rt_job_goes_on(RtJob *job, int place);
 /* Main (place 0) has begun this step, or does something else. */
 void rt_job_at(RtJob *job, int64_t step, RtJobState state);
+/* The same of one that waits for data, at this site. */
+void rt_job_reads(RtJob *job, int64_t step, int32_t site);
+/* From now on this rank, of the same machine, makes the data it waits for. */
+void rt_job_has_maker(RtJob *job, int rank);
 
 /* locate: the site in whose work this process is now, -1: none is known; it is
  * called by the member's thread ten times a second until the job is closed, so

@@ -269,6 +269,7 @@ rt_membership_locate(RtMembership *r, RtMemberState *member,
     at->site = site_or_none(r, at->site);
     at->wait_site = site_or_none(r, at->wait_site);
     at->at_site = site_or_none(r, at->at_site);
+    at->read_site = site_or_none(r, at->read_site);
     if (at->state < 0 || at->state > RT_JOB_RETURNED)
         at->state = RT_JOB_RUNS;
     if (member->told)

@@ -57,6 +57,8 @@ rt_positions_open(RtPositions *p, int num_places, int num_sites)
     STORE(p->header->num_places, p->num_places);
     STORE(p->header->num_sites, p->num_sites);
     STORE(p->header->at_site, -1);
+    STORE(p->header->maker, -1);
+    STORE(p->header->read_site, -1);
     for (int i = 0; i < p->num_places; i++) {
         STORE(p->places[i].site, -1);
         STORE(p->places[i].wait_site, -1);
@@ -194,6 +196,19 @@ rt_job_at(RtJob *job, int64_t step, RtJobState state)
 }
 
 void
+rt_job_reads(RtJob *job, int64_t step, int32_t site)
+{
+    STORE(((RtMember *)job)->positions.header->read_site, site);
+    rt_job_at(job, step, RT_JOB_READS);
+}
+
+void
+rt_job_has_maker(RtJob *job, int rank)
+{
+    STORE(((RtMember *)job)->positions.header->maker, rank);
+}
+
+void
 rt_positions_tell_at(RtPositions *p, int32_t site)
 {
     STORE(p->header->at_site, site);
@@ -261,6 +276,8 @@ rt_positions_read(const RtPositions *p, RtHeartbeat *out)
                          .wait_site = s.wait_site,
                          .state = LOAD(p->header->state),
                          .at_site = LOAD(p->header->at_site),
+                         .maker = LOAD(p->header->maker),
+                         .read_site = LOAD(p->header->read_site),
                          .waited = s.waited};
     if (!s.waits || s.wait_site < 0)
         return;

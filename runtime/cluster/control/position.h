@@ -39,6 +39,7 @@ typedef struct RtPositionsHeader {
     _Atomic int32_t state;   /* of RtJobState */
     _Atomic int32_t at_site; /* as RtHeartbeat; told by the member's thread */
     _Atomic int32_t num_places, num_sites; /* told once */
+    _Atomic int32_t maker, read_site;      /* as RtHeartbeat */
 } RtPositionsHeader;
 
 /* A process's view of a segment. */

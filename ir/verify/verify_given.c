@@ -528,7 +528,7 @@ check_values(Verify *v, const IrOp *op, IrValue *const *values, int num)
 {
     int num_vars;
     const char *const *vars = ir_names(op, A_vars, &num_vars);
-    if (num < num_vars || num_vars == 0)
+    if (num < num_vars || (num_vars == 0 && !ir_has(op, A_in_place)))
         return MESSAGE("there is a value for each variable");
     for (int i = 0; i < num_vars; i++) {
         const IrVar *var = ir_var_find(v->module, vars[i]);
@@ -551,6 +551,27 @@ check_save(Verify *v, const IrOp *op)
     return wrong ? wrong : check_format(op, op->num_operands - num_vars);
 }
 
+/* Variables that all replicas have, and that have no result. */
+static const char *
+check_in_place(Verify *v, const IrOp *op)
+{
+    int num, num_vars;
+    const char *const *vars = ir_names(op, A_vars, &num_vars);
+    const char *const *names = ir_names(op, A_in_place, &num);
+    for (int i = 0; i < num; i++) {
+        const IrVar *var = ir_var_find(v->module, names[i]);
+        if (!var || var->type.locality != LOCAL_MIRRORED)
+            return MESSAGE("a variable that is restored in place is mirrored");
+        for (int k = 0; k < num_vars; k++)
+            if (strcmp(names[i], vars[k]) == 0)
+                return MESSAGE("a variable is named twice");
+        for (int k = 0; k < i; k++)
+            if (strcmp(names[i], names[k]) == 0)
+                return MESSAGE("a variable is named twice");
+    }
+    return NULL;
+}
+
 static const char *
 check_restore(Verify *v, const IrOp *op)
 {
@@ -563,6 +584,8 @@ check_restore(Verify *v, const IrOp *op)
             return MESSAGE("what is restored is on the host");
     }
     const char *wrong = check_values(v, op, op->results, op->num_results);
+    if (!wrong)
+        wrong = check_in_place(v, op);
     return wrong ? wrong : check_format(op, op->num_operands);
 }
 

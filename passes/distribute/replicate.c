@@ -15,18 +15,21 @@
  * does input or output, and where a block ends.  Host values go in as operands;
  * a result that the host uses comes back by fetch; a per-replica or mirrored
  * result stays on its device, and main holds a handle.  Variables that only the
- * host uses (save, print) need no program: they are fetched from their places.
+ * host uses (save, print) need no program: they are fetched from their places,
+ * and what restore reads is written there.
  * A closure that main schedules is a program by itself, with all that it does.
  *
  * The body of a program is still cross-replica context: communicate makes
  * replica context of it.
  */
 #include <assert.h>
+#include <string.h>
 #include "ir/ir.h"
 #include "ir/loop.h"
 #include "ir/table.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
+#include "passes/distribute/central.h"
 #include "passes/support/pass.h"
 
 typedef VEC(IrOp *) OpList;
@@ -319,6 +322,98 @@ fetch_variables(Replicate *r, IrFunc *fn)
     ir_apply_forwards(fn);
 }
 
+/* ---- variables that are restored ---------------------------------------- */
+
+/* All replicas have the value, and neither a server nor one of them alone. */
+static bool
+is_restored_in_place(const Replicate *r, const char *name)
+{
+    const IrVar *v = ir_var_find(r->m, name);
+    return v->type.locality == LOCAL_MIRRORED && !pass_central_has(r->m, v) &&
+           !ir_strategy_info[r->m->strategy].servers;
+}
+
+/* The write right behind a restore, among others, that alone uses its result;
+ * NULL: there is none. */
+static IrOp *
+write_of(const IrOp *restore, const IrValue *v, const char *var)
+{
+    if (v->num_uses != 1)
+        return NULL;
+    for (IrOp *op = restore->next; op->kind == OP_write; op = op->next)
+        if (op->operands[0] == v)
+            return ir_int(op, A_mode) == UPDATE_set &&
+                           strcmp(ir_text(op, A_var), var) == 0
+                       ? op
+                       : NULL;
+    return NULL;
+}
+
+/* The same operation with results for those variables alone that are not
+ * restored in place. */
+static void
+take_results(Replicate *r, IrOp *op, const char *const *vars, IrOp **writes)
+{
+    int num_kept = 0, num_placed = 0, n = op->num_results;
+    Arena *a = r->cx->arena;
+    const char **kept = NEW_ARRAY(a, const char *, (size_t)n);
+    const char **placed = NEW_ARRAY(a, const char *, (size_t)n);
+    IrType *types = NEW_ARRAY(a, IrType, (size_t)n);
+    IrBlock *b = ir_block_scratch(op);
+    IrOp *now =
+        ir_build_op(b, OP_restore, op->num_operands, op->operands, op->loc);
+    for (int i = 0; i < n; i++) {
+        if (writes[i]) {
+            placed[num_placed++] = vars[i];
+            continue;
+        }
+        types[num_kept] = op->results[i]->type;
+        kept[num_kept++] = vars[i];
+    }
+    ir_set_text(now, A_format, ir_text(op, A_format));
+    ir_set_names(now, A_vars, kept, num_kept);
+    ir_set_names(now, A_in_place, placed, num_placed);
+    if (ir_has(op, A_strict))
+        ir_set_int(now, A_strict, ir_int(op, A_strict));
+    ir_op_results(now, num_kept, types);
+    for (int i = 0, k = 0; i < n; i++)
+        if (writes[i])
+            ir_remove(writes[i]);
+        else
+            ir_forward(op->results[i], now->results[k++]);
+    ir_splice_before(op, b);
+    ir_remove(op);
+}
+
+/* What is read from a file then has no copy on the host, and none on its way to
+ * the devices. */
+static void
+restore_in_place(IrOp *op, void *data)
+{
+    Replicate *r = data;
+    int n;
+    bool any = false;
+    if (op->kind != OP_restore)
+        return;
+    const char *const *vars = ir_names(op, A_vars, &n);
+    IrOp **writes = NEW_ARRAY(r->cx->arena, IrOp *, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        if (is_restored_in_place(r, vars[i]))
+            writes[i] = write_of(op, op->results[i], vars[i]);
+        any |= writes[i] != NULL;
+    }
+    if (any)
+        take_results(r, op, vars, writes);
+}
+
+static void
+restore_variables(Replicate *r, IrFunc *fn)
+{
+    ir_count_uses(fn);
+    ir_walk(fn->body, restore_in_place, r);
+    ir_apply_forwards(fn);
+}
+
 /* ---- making a program --------------------------------------------------- */
 
 typedef struct Outline {
@@ -554,6 +649,7 @@ replicate_main(PassCx *cx, IrFunc *fn)
     fetch_in_block(&r, fn->body);
     ir_apply_forwards(fn);
     fetch_variables(&r, fn);
+    restore_variables(&r, fn);
     group_block(&r, fn->body);
     note_uses(&r, fn->body, NULL);
     for (int i = 0; i < r.groups.len; i++) {

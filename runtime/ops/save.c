@@ -2,14 +2,18 @@
  * save.c - save, restore and summary
  *
  * The values are main's: programs have read them from the variables, or will
- * write them there.  A checkpoint is one file in a folder of its own, which may
- * have other files, and atomically replaces the previous one.
+ * write them there; but what all replicas have is restored where it is, in the
+ * first device's memory if the host has access to it, and copied from there to
+ * the other devices.  A checkpoint is one file in a folder of its own, which
+ * may have other files, and atomically replaces the previous one.
  */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
+#include "ir/type_bounds.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/exec/summaries.h"
@@ -47,6 +51,14 @@ rt_prepare_restore(RtRun *run, RtFunction *fn, RtHostOp *h)
 
 /* ---- a checkpoint being written or read --------------------------------- */
 
+/* What is restored to main's memory, or in place. */
+typedef struct Restored {
+    const IrVar *var;
+    size_t bytes;
+    char *at;
+    bool in_place;
+} Restored;
+
 typedef struct Checkpoint {
     Arena *arena;
     RtInvocation *inv;
@@ -54,7 +66,9 @@ typedef struct Checkpoint {
     const char *folder, *path;
     const char *const *names; /* of variables */
     int num_vars;
-    Map *places; /* of the values that are restored, by the variable's name */
+    Restored *restored;
+    int num_restored;
+    Map *places; /* of what is restored, by the variable's name */
 } Checkpoint;
 
 /* The operands of the path come after the first ones. */
@@ -124,6 +138,46 @@ rt_op_save(RtInvocation *inv, const RtHostOp *h)
 }
 
 /* ---- restore ------------------------------------------------------------ */
+
+/* The copy of the replicas of a device of this process. */
+static RtDevicePtr
+variable_on(const RtRun *run, int device, const IrVar *v)
+{
+    const RtExecutor *first = &run->locals[device * run->replicas_each];
+    return rt_ptr_add(first->shared, (size_t)v->place.offset);
+}
+
+static void
+add_restored(Checkpoint *c, const RtRun *run, const char *name, char *at)
+{
+    int64_t bytes = 0;
+    const IrVar *v = ir_var_find(run->module, name);
+    ir_type_bytes(run->module, &v->type, &bytes); /* is static */
+    Restored *r = &c->restored[c->num_restored++];
+    *r = (Restored){v, (size_t)bytes, at, at == NULL};
+    if (!at)
+        r->at = rt_ptr_host(variable_on(run, 0, v));
+    if (!r->at)
+        r->at = arena_alloc(c->arena, r->bytes);
+}
+
+/* The first device has to be done with its variables. */
+static void
+list_restored(Checkpoint *c, const RtRun *run)
+{
+    int num_placed;
+    RtQueue *q = run->devices[0]->queues[QUEUE_COMPUTE];
+    const char *const *placed = ir_names(c->op->op, A_in_place, &num_placed);
+    c->restored =
+        NEW_ARRAY(c->arena, Restored, (size_t)(c->num_vars + num_placed));
+    for (int i = 0; i < c->num_vars; i++)
+        add_restored(c, run, c->names[i],
+                     rt_host_value(c->inv, &c->op->out[i]));
+    for (int i = 0; i < num_placed; i++)
+        add_restored(c, run, placed[i], NULL);
+    if (num_placed)
+        rt_event_wait(run->devices[0]->ops->record(q));
+}
 
 /* Names in a message: the first few, and how many more there are. */
 typedef struct Names {
@@ -230,6 +284,19 @@ by_name(Arena *a, const RtTensor *tensors, int n)
     return saved;
 }
 
+static RtTensor
+tensor_of_variable(const Checkpoint *c, const Restored *r)
+{
+    const IrType *type = &r->var->type;
+    RtTensor t = {.name = r->var->name,
+                  .dtype = rt_tensor_dtype(c->arena, type->dtype),
+                  .rank = type->rank,
+                  .bytes = r->bytes};
+    for (int k = 0; k < type->rank; k++)
+        t.dims[k] = type->dims[k].c;
+    return t;
+}
+
 /* Whether the tensors of a header are those of the variables. */
 static Status
 check_tensors(const void *cx, const RtTensor *tensors, int n)
@@ -238,8 +305,8 @@ check_tensors(const void *cx, const RtTensor *tensors, int n)
     Names missing = {.text = str_new(c->arena)};
     Names unexpected = {.text = str_new(c->arena)};
     Map *saved = by_name(c->arena, tensors, n), *wanted = map_new(c->arena);
-    for (int i = 0; i < c->num_vars; i++) {
-        RtTensor t = tensor_of(c, i, &c->op->out[i]);
+    for (int i = 0; i < c->num_restored; i++) {
+        RtTensor t = tensor_of_variable(c, &c->restored[i]);
         const RtTensor *found = map_get(saved, t.name);
         map_set(wanted, t.name, (char *)t.name);
         if (found)
@@ -254,7 +321,7 @@ check_tensors(const void *cx, const RtTensor *tensors, int n)
     return check_unexpected(c, &unexpected);
 }
 
-/* Where the variable of a tensor is in main's memory. */
+/* Where the data of a tensor belong. */
 static char *
 place_of(const void *cx, const RtTensor *t)
 {
@@ -273,8 +340,8 @@ restore(Checkpoint *c)
                           "it, in a run before or earlier in this one",
                           c->folder, c->folder);
     c->places = map_new(c->arena);
-    for (int i = 0; i < c->num_vars; i++)
-        map_set(c->places, c->names[i], rt_host_value(c->inv, &c->op->out[i]));
+    for (int i = 0; i < c->num_restored; i++)
+        map_set(c->places, c->restored[i].var->name, c->restored[i].at);
     RtTensorsUser user = {check_tensors, place_of, c};
     TRY(rt_tensors_read(c->arena, c->path, &user, &tensors, &n));
     for (int i = 0; i < n; i++)
@@ -287,13 +354,23 @@ restore(Checkpoint *c)
 static Status
 share(const Checkpoint *c, RtRun *run)
 {
-    const int64_t *dims = c->inv->executor->dims;
-    for (int i = 0; i < c->num_vars; i++) {
-        const RtValue *v = &c->op->out[i];
-        TRY(rt_broadcast(run, 0, rt_host_value(c->inv, v),
-                         rt_value_bytes(v, dims)));
-    }
+    for (int i = 0; i < c->num_restored; i++)
+        TRY(rt_broadcast(run, 0, c->restored[i].at, c->restored[i].bytes));
     return OK;
+}
+
+/* Gives all devices what has been restored in place. */
+static Status
+copy_to_devices(const Checkpoint *c, const RtRun *run)
+{
+    for (int i = 0; i < c->num_restored; i++)
+        for (int d = 0; c->restored[i].in_place && d < run->num_devices; d++) {
+            const Restored *r = &c->restored[i];
+            RtDevicePtr to = variable_on(run, d, r->var);
+            if (rt_ptr_host(to) != r->at)
+                rt_copy_in(to, r->at, r->bytes);
+        }
+    return rt_devices_status(run);
 }
 
 int32_t
@@ -302,9 +379,12 @@ rt_op_restore(RtInvocation *inv, const RtHostOp *h)
     Status st = OK;
     RtRun *run = inv->executor->run;
     Checkpoint c = checkpoint_of(inv, h, 0);
+    list_restored(&c, run);
     if (rt_is_chief(run))
         st = restore(&c);
-    return finish(&c, st ? st : share(&c, run));
+    if (!st)
+        st = share(&c, run);
+    return finish(&c, st ? st : copy_to_devices(&c, run));
 }
 
 /* ---- summary ------------------------------------------------------------ */

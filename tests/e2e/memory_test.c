@@ -535,6 +535,36 @@ saving_takes_what_was_predicted(void **state)
     check_run(write_program(program), "--devices cpu:0-1", "", 0);
 }
 
+/* The file is read into the variables: neither main nor a launch has a copy. */
+static void
+restoring_takes_no_copy(void **state)
+{
+    enum { ROWS = 8192, BYTES = ROWS * 1024 * 4, LITTLE = 1024 };
+    double host, program;
+    (void)state;
+    const char *saves =
+        write_program(arena_printf(arena,
+                                   "var w: f32[%d, 1024] = ones\n"
+                                   "main { save(\"%s/saved\") }\n",
+                                   ROWS, dir));
+    run_ok(arena, "tfdc %s -o %s/saves.tfp", saves, dir);
+    run_ok(arena, "tfd-run %s/saves.tfp", dir);
+    const char *restores =
+        write_program(arena_printf(arena,
+                                   "var w: f32[%d, 1024] = zeros\n"
+                                   "fn f() { w += 1.0 }\n"
+                                   "main { restore(\"%s/saved\"); run f() }\n",
+                                   ROWS, dir));
+    const char *text =
+        run_ok(arena, "tfdc %s --devices cpu:0-1 --explain", restores).out;
+    read_row(text, "memory of the host", "  main", 1, &host);
+    read_row(text, "memory of each of", "  the device", 1, &program);
+    assert_true(host < LITTLE);
+    assert_true(program < BYTES + LITTLE);
+    check_run(restores, "--devices cpu:0", "", 0);
+    check_run(restores, "--devices cpu:0-1", "", 0);
+}
+
 /* A variable that is most of the memory, and one of which a step reads rows. */
 static const char large_variable[] = "var t: f32[4000000] = zeros\n"
                                      "main {\n"
@@ -617,6 +647,7 @@ measure_peaks(void)
         cmocka_unit_test(large_programs_take_what_was_predicted),
         cmocka_unit_test(what_is_kept_of_files_is_counted),
         cmocka_unit_test(saving_takes_what_was_predicted),
+        cmocka_unit_test(restoring_takes_no_copy),
         cmocka_unit_test(a_checksum_takes_no_copy),
         cmocka_unit_test(a_checkpoint_takes_one_copy),
         cmocka_unit_test(replicas_that_share_take_what_was_predicted),

@@ -288,20 +288,32 @@ do_save(Interp *in, const IrOp *op)
     }
 }
 
+/* A result of restore, or the variable where it has none. */
+static Status
+restore_one(Interp *in, const IrOp *op, const char *var, IrValue *result)
+{
+    const RefTensor *saved = map_get(in->saved, saved_key(in, op, 0, var));
+    if (!saved)
+        return status_new(STATUS_INPUT, "no \"%s\" was saved", var);
+    for (int r = 0; r < in->num_replicas; r++) {
+        RefTensor *to =
+            result ? interp_shaped(in, r, result) : replicas_var(in, r, var);
+        memcpy(to->data, saved->data,
+               (size_t)saved->count * dtype_info[saved->dtype].bytes);
+    }
+    return OK;
+}
+
 static Status
 do_restore(Interp *in, IrOp *op)
 {
-    int num_vars;
+    int num_vars, num_placed;
     const char *const *vars = ir_names(op, A_vars, &num_vars);
-    for (int i = 0; i < num_vars; i++) {
-        const RefTensor *saved =
-            map_get(in->saved, saved_key(in, op, 0, vars[i]));
-        if (!saved)
-            return status_new(STATUS_INPUT, "no \"%s\" was saved", vars[i]);
-        for (int r = 0; r < in->num_replicas; r++)
-            memcpy(interp_shaped(in, r, op->results[i])->data, saved->data,
-                   (size_t)saved->count * dtype_info[saved->dtype].bytes);
-    }
+    const char *const *placed = ir_names(op, A_in_place, &num_placed);
+    for (int i = 0; i < num_vars; i++)
+        TRY(restore_one(in, op, vars[i], op->results[i]));
+    for (int i = 0; i < num_placed; i++)
+        TRY(restore_one(in, op, placed[i], NULL));
     return OK;
 }
 

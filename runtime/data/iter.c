@@ -55,7 +55,8 @@ typedef struct Worker {
         made; /* slots that have its step, those that a state had included */
     RtStepRing *ring; /* with other processes; NULL: they have none of it */
     bool takes;       /* another process makes its steps */
-    uint64_t index;   /* of the next one, in the pass or since the state */
+    bool has_ended; /* in the pass: with the step that is the last in a ring */
+    uint64_t index; /* of the next one, in the pass or since the state */
 } Worker;
 
 struct RtIter {
@@ -233,8 +234,15 @@ begin_pass(RtIter *it, Slot *s, uint64_t number)
         w->pass = s->pass;
         w->made = number;
         w->index = 0;
+        w->has_ended = false;
     }
     return OK;
+}
+
+static void
+give_nothing(const RtIter *it, RtStep *step)
+{
+    memset(step->given, 0, (size_t)it->replicas_each * sizeof *step->given);
 }
 
 /* Another process makes it; nobody has data in a step of a pass that was left.
@@ -253,19 +261,24 @@ take_from_maker(RtIter *it, const Worker *w, uint32_t pass, RtStep *step)
             return rt_data_stopped();
         rt_step_ring_wait_for_step(w->ring);
     }
-    memset(step->given, 0, (size_t)it->replicas_each * sizeof *step->given);
+    give_nothing(it, step);
     return OK;
 }
 
+/* Others may have data when this worker's have ended: its maker need not go on
+ * with the pass for those that take its steps, so they have no more of it. */
 static Status
 next_of_worker(RtIter *it, Worker *w, uint32_t pass, RtStep *step)
 {
-    if (w->takes)
+    if (w->takes && w->has_ended)
+        give_nothing(it, step);
+    else if (w->takes)
         TRY(take_from_maker(it, w, pass, step));
     else
         TRY(rt_rebatch_next(w->rebatch, step));
-    if (w->ring && !w->takes)
+    if (w->ring && !w->takes && !w->has_ended)
         rt_step_ring_put(w->ring, pass, w->index, step);
+    w->has_ended = num_given(it, step) == 0;
     w->index++;
     return OK;
 }

@@ -57,8 +57,8 @@ def compile_plan(text, name, *options):
                    check=True)
 
 
-def run(name, *options):
-    done = subprocess.run([RUN, f"{name}.tfp", "--checksum", "--threads", "1",
+def run(name, *options, threads="1"):
+    done = subprocess.run([RUN, f"{name}.tfp", "--checksum", "--threads", threads,
                            "--quiet", *options], text=True, capture_output=True,
                           timeout=SECONDS)
     return done.stdout if done.returncode == 0 else done.stderr
@@ -109,6 +109,35 @@ def cut_back(k):
         os.unlink(f"run/step-{step}.ckpt")
 
 
+UNEVEN = """var w: f32 = 0.0
+dataset train = bytes("part?.txt").batch(12)
+fn step(x) { w = 0.9 * w + all_reduce(sum, sum(f32(x))) }
+main {
+  for e in 0..3 { for x in distribute(train, shard = file) { run step(x) } }
+  print("{w}")
+}
+"""
+
+
+def uneven():
+    """A worker's data end long before another one's, in whose steps processes
+    are that have replicas of both."""
+    for first, second in ((40, 400), (400, 40), (0, 90)):
+        for i, n in enumerate((first, second)):
+            with open(f"part{i}.txt", "w") as f:
+                f.write("abcdefghij" * (n // 10))
+        for ahead in ("", ".prefetch(0)"):
+            compile_plan(UNEVEN.replace(".batch(12)", f".batch(12){ahead}"),
+                         "uneven", "--strategy", "multi_worker_mirrored",
+                         "--workers", "2", "--devices", "cpu:0-2")
+            right = run("uneven")
+            for threads in ("1", "2"):
+                got = run("uneven", "-n", "3", threads=threads)
+                check(f"files of {first} and {second} bytes{ahead}, {threads} "
+                      "threads", got == right and "checksum" in got,
+                      f"{got}{right}")
+
+
 def bytes_read(pid):
     with open(f"/proc/{pid}/io") as f:
         return int(f.readline().split()[1])
@@ -143,6 +172,7 @@ def once():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     same_as_one()
+    uneven()
     resumed()
     once()
     os.chdir("/")

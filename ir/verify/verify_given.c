@@ -522,6 +522,18 @@ check_summary(Verify *v, const IrOp *op)
     return check_format(op, op->num_operands - 2);
 }
 
+/* No name of a is among those of b, nor, where they are the same list, at
+ * another place of it. */
+static const char *
+check_once(const char *const *a, int num_a, const char *const *b, int num_b)
+{
+    for (int i = 0; i < num_a; i++)
+        for (int k = 0; k < (a == b ? i : num_b); k++)
+            if (strcmp(a[i], b[k]) == 0)
+                return MESSAGE("a variable is named twice");
+    return NULL;
+}
+
 /* Whether values have the types of the variables of op, one by one. */
 static const char *
 check_values(Verify *v, const IrOp *op, IrValue *const *values, int num)
@@ -534,12 +546,8 @@ check_values(Verify *v, const IrOp *op, IrValue *const *values, int num)
         const IrVar *var = ir_var_find(v->module, vars[i]);
         if (!var || !alike(&var->type, &values[i]->type))
             return MESSAGE("a value has the type of its variable");
-        for (int k = 0; k < i; k++) {
-            if (strcmp(vars[i], vars[k]) == 0)
-                return MESSAGE("a variable is named twice");
-        }
     }
-    return NULL;
+    return check_once(vars, num_vars, vars, num_vars);
 }
 
 static const char *
@@ -562,14 +570,9 @@ check_in_place(Verify *v, const IrOp *op)
         const IrVar *var = ir_var_find(v->module, names[i]);
         if (!var || var->type.locality != LOCAL_MIRRORED)
             return MESSAGE("a variable that is restored in place is mirrored");
-        for (int k = 0; k < num_vars; k++)
-            if (strcmp(names[i], vars[k]) == 0)
-                return MESSAGE("a variable is named twice");
-        for (int k = 0; k < i; k++)
-            if (strcmp(names[i], names[k]) == 0)
-                return MESSAGE("a variable is named twice");
     }
-    return NULL;
+    const char *wrong = check_once(names, num, vars, num_vars);
+    return wrong ? wrong : check_once(names, num, names, num);
 }
 
 static const char *

@@ -329,20 +329,6 @@ server_name(const RtMember *m, Arena *a)
                           m->server_rank, peer->host, (long long)peer->pid);
 }
 
-/* A whole line: where this process waits for data of another one, or "". */
-static const char *
-own_reading(const RtMember *m, Arena *a, const RtHeartbeat *at)
-{
-    if (at->state != RT_JOB_READS || at->maker < 0 || at->read_site < 0 ||
-        at->read_site >= m->hello.num_sites)
-        return "";
-    const char *text = message_printf(
-        a, "rank %d waits here for data that rank %d reads for it (step %lld)",
-        m->job.rank, at->maker, (long long)at->step);
-    return arena_printf(a, "%s: note: %s\n",
-                        m->hello.sites[at->read_site].where, text);
-}
-
 /* A whole line: the call that this process waits in, or "". */
 static const char *
 own_call(const RtMember *m, Arena *a)
@@ -351,7 +337,7 @@ own_call(const RtMember *m, Arena *a)
     rt_positions_read(&m->positions, &at);
     if (at.state != RT_JOB_WAITS || at.wait_site < 0 ||
         at.wait_site >= m->hello.num_sites)
-        return own_reading(m, a, &at);
+        return "";
     const RtJobSite *site = &m->hello.sites[at.wait_site];
     const char *text = message_printf(
         a, "rank %d waits here for others (%s, call %lld, step %lld)",

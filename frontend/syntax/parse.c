@@ -13,38 +13,9 @@
 #include <string.h>
 #include "frontend/syntax/gram.tab.h"
 #include "frontend/syntax/parse_impl.h"
+#include "ir/base/str.h"
 
 /* ---- the text ----------------------------------------------------------- */
-
-/* The length of the character at the start of n bytes; 0 if there is none. */
-static size_t
-char_len(const unsigned char *s, size_t n)
-{
-    static const struct {
-        unsigned char from, to, second_from, second_to;
-        size_t len;
-    } rows[] = {
-        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
-        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
-        {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        size_t len = rows[i].len;
-        if (s[0] < rows[i].from || s[0] > rows[i].to)
-            continue;
-        if (len > n)
-            return 0;
-        if (len > 1 && (s[1] < rows[i].second_from || s[1] > rows[i].second_to))
-            return 0;
-        for (size_t k = 2; k < len; k++)
-            if ((s[k] & 0xc0) != 0x80)
-                return 0;
-        return len;
-    }
-    return 0;
-}
 
 /* Reports the first byte that belongs to no character. */
 static bool
@@ -53,7 +24,7 @@ check_text(FeParser *ps, const char *text, size_t len)
     FePlace place = {.line = 1, .end_line = 1};
     size_t line_start = 0, at = 0, n;
     for (; at < len; at += n) {
-        n = char_len((const unsigned char *)text + at, len - at);
+        n = str_char_len(text + at, len - at);
         if (n == 0)
             break;
         if (text[at] == '\n') {

@@ -221,3 +221,47 @@ nearest_name(const char *name, const char *const *candidates, int n)
     }
     return best;
 }
+
+/* ---- UTF-8 -------------------------------------------------------------- */
+
+size_t
+str_char_len(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    static const struct {
+        unsigned char from, to, second_from, second_to;
+        size_t len;
+    } rows[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
+        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+        {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t len = rows[i].len;
+        if (s[0] < rows[i].from || s[0] > rows[i].to)
+            continue;
+        if (len > n)
+            return 0;
+        if (len > 1 && (s[1] < rows[i].second_from || s[1] > rows[i].second_to))
+            return 0;
+        for (size_t k = 2; k < len; k++)
+            if ((s[k] & 0xc0) != 0x80)
+                return 0;
+        return len;
+    }
+    return 0;
+}
+
+void
+str_make_printable(char *text, size_t n, bool has_lines)
+{
+    for (size_t at = 0, len; at < n; at += len ? len : 1) {
+        unsigned char c = (unsigned char)text[at];
+        bool is_end = c == '\n' && has_lines;
+        len = str_char_len(text + at, n - at);
+        if (!len || (c < ' ' && !is_end) || c == 127)
+            text[at] = '?';
+    }
+}

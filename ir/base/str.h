@@ -27,6 +27,13 @@ void str_addf(Str *s, const char *format, ...)
 void str_add_quoted(Str *s, const char *text, size_t n);
 const char *str_text(const Str *s);
 
+/* Bytes of the character of UTF-8 at the start of n > 0 bytes; 0: there is
+ * none, as for a zero byte. */
+size_t str_char_len(const char *text, size_t n);
+/* Control characters, but for ends of lines where there are any, and bytes of
+ * no character become '?': what others send reaches terminals. */
+void str_make_printable(char *text, size_t n, bool has_lines);
+
 /* The shortest decimal text that reads back as the same value: 0.1, 2.0, 1e-5,
  * 1.5e300; always with a '.', an 'e', or one of inf, -inf, nan.  As the text of
  * an f32 when single. */

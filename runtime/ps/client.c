@@ -427,7 +427,7 @@ static void
 on_ack(RtPsClient *c, int server, RtArchive *in, int64_t number)
 {
     const char *error = "";
-    rt_archive_text(in, &error);
+    rt_ps_text(in, &error);
     if (!rt_ps_is_good(in))
         return;
     if (c->servers[server].pull.number == number)

@@ -88,7 +88,7 @@ static Status
 refused(const char *coordinator, RtArchive *in)
 {
     const char *why = "";
-    rt_archive_text(in, &why);
+    rt_ps_text(in, &why);
     if (!rt_ps_is_good(in))
         return OK;
     return status_new(STATUS_USAGE, "the coordinator at %s refuses it: %s",

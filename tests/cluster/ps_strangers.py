@@ -42,7 +42,8 @@ LINE = re.compile(r"error: |interrupted")
 # Who says what of whom, of messages of that kind.
 SAYS = re.compile(r"warning: a damaged message \((.*)\) from (.*) is ignored")
 SENDERS = {"coordinator": r"worker [01]$|a process with the job's key$",
-           "ps": r"worker [01]$|the coordinator$|a process with the job's key$",
+           # PULL says which worker it is of, and so may a damaged one.
+           "ps": r"worker \d+$|the coordinator$|a process with the job's key$",
            "worker": r"the coordinator$|server [01]$"}
 TASKS = ["coordinator", "ps", "ps", "worker", "worker"]
 ENOUGH = 30  # copies, of which some cannot be read

@@ -181,6 +181,50 @@ the_nearest_name_is_suggested(void **state)
     assert_null(nearest_name("relu", NULL, 0));
 }
 
+static void
+characters_are_those_of_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+    } cases[] = {
+        {"a", 1},
+        {"\x7f", 1},
+        {"µ", 2},
+        {"€", 3},
+        {"\xf0\x9f\x98\x80", 4},
+        {"\xf4\x8f\xbf\xbf", 4}, /* the last character */
+        {"\xf4\x90\x80\x80", 0}, /* and one beyond it */
+        {"\xed\xa0\x80", 0},     /* half a pair of UTF-16 */
+        {"\xc0\xaf", 0},         /* '/' in two bytes, and in three */
+        {"\xe0\x80\xaf", 0},
+        {"\x80", 0},
+        {"\xff", 0},
+        {"\xe2\x82", 0},
+        {"\xe2\x82z", 0},
+        {"\xc3(", 0},
+    };
+    for (int i = 0; i < COUNT(cases); i++)
+        assert_int_equal(str_char_len(cases[i].text, strlen(cases[i].text)),
+                         cases[i].len);
+    assert_int_equal(str_char_len("\0", 1), 0);
+    assert_int_equal(str_char_len("µ", 1), 0);
+}
+
+static void
+what_no_terminal_shows_is_a_question_mark(void **state)
+{
+    (void)state;
+    char text[] = "µ: a\tb\x1b[2J\n\xff\xe2\x82z\x7f";
+    char *lines = arena_strdup(arena, text);
+    str_make_printable(lines, strlen(lines), true);
+    assert_string_equal(lines, "µ: a?b?[2J\n???z?");
+    str_make_printable(text, strlen(text), false);
+    assert_string_equal(text, "µ: a?b?[2J????z?");
+    str_make_printable(text, 0, false);
+}
+
 int
 main(void)
 {
@@ -192,6 +236,8 @@ main(void)
         cmocka_unit_test(equal_names_are_one_pointer),
         cmocka_unit_test(maps_keep_order_and_replace),
         cmocka_unit_test(the_nearest_name_is_suggested),
+        cmocka_unit_test(characters_are_those_of_utf8),
+        cmocka_unit_test(what_no_terminal_shows_is_a_question_mark),
     };
     return cmocka_run_group_tests_name("str", tests, new_arena, release_arena);
 }

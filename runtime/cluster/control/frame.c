@@ -4,6 +4,7 @@
 #include "runtime/cluster/control/frame.h"
 
 #include <string.h>
+#include "ir/base/str.h"
 
 enum {
     HEADER = 16,
@@ -164,14 +165,11 @@ rt_frame_bytes(RtFrame *f, RtBytes *bytes, size_t most)
     *bytes = (RtBytes){from, from ? n : 0};
 }
 
-/* Texts reach terminals. */
 static char *
-printable(Arena *a, const void *bytes, size_t n)
+printable(Arena *a, const RtBytes *bytes, bool has_lines)
 {
-    char *text = arena_strndup(a, bytes, n);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            text[i] = '?';
+    char *text = arena_strndup(a, bytes->data, bytes->len);
+    str_make_printable(text, bytes->len, has_lines);
     return text;
 }
 
@@ -190,7 +188,7 @@ rt_frame_text(RtFrame *f, const char **text, size_t most)
         bytes = text_bytes(*text, most);
     rt_frame_bytes(f, &bytes, most);
     if (f->reads)
-        *text = bytes.len ? printable(f->a, bytes.data, bytes.len) : "";
+        *text = bytes.len ? printable(f->a, &bytes, false) : "";
 }
 
 /* The same for text with ends of lines. */
@@ -201,13 +199,8 @@ lines(RtFrame *f, const char **text)
     if (!f->reads)
         bytes = text_bytes(*text, MOST_LINES);
     rt_frame_bytes(f, &bytes, MOST_LINES);
-    if (!f->reads)
-        return;
-    char *copy = bytes.len ? printable(f->a, bytes.data, bytes.len) : NULL;
-    for (size_t i = 0; i < bytes.len; i++)
-        if (((const char *)bytes.data)[i] == '\n')
-            copy[i] = '\n';
-    *text = copy ? copy : "";
+    if (f->reads)
+        *text = bytes.len ? printable(f->a, &bytes, true) : "";
 }
 
 void

@@ -4,6 +4,7 @@
 #include "runtime/ps/wire/wire.h"
 
 #include <string.h>
+#include "ir/base/str.h"
 
 void
 rt_ps_begin(RtArchive *ar, RtPsType type)
@@ -64,6 +65,17 @@ rt_ps_blame(RtPsNet *net, uint32_t role, uint32_t index, RtPsType type)
 }
 
 void
+rt_ps_text(RtArchive *ar, const char **text)
+{
+    rt_archive_text(ar, text);
+    if (!ar->reads || ar->wrong)
+        return;
+    char *copy = arena_strdup(ar->arena, *text);
+    str_make_printable(copy, strlen(copy), true);
+    *text = copy;
+}
+
+void
 rt_ps_hello(RtArchive *ar, RtPsHello *h)
 {
     rt_archive_u32(ar, &h->role);
@@ -72,9 +84,9 @@ rt_ps_hello(RtArchive *ar, RtPsHello *h)
     rt_archive_u64(ar, &h->job);
     rt_archive_u32(ar, &h->crash);
     rt_archive_i64(ar, &h->pid, 0, INT64_MAX);
-    rt_archive_text(ar, &h->plan);
-    rt_archive_text(ar, &h->host);
-    rt_archive_text(ar, &h->address);
+    rt_ps_text(ar, &h->plan);
+    rt_ps_text(ar, &h->host);
+    rt_ps_text(ar, &h->address);
     if (ar->reads && h->index >= RT_PS_MOST_TASKS)
         rt_ps_reject(ar, "there is no such task");
 }
@@ -93,7 +105,7 @@ rt_ps_welcome(RtArchive *ar, RtPsWelcome *w)
         w->addresses =
             NEW_ARRAY(ar->arena, const char *, (size_t)w->num_servers);
     for (int64_t i = 0; i < w->num_servers; i++)
-        rt_archive_text(ar, &w->addresses[i]);
+        rt_ps_text(ar, &w->addresses[i]);
     rt_archive_count(ar, &w->params_len, INT64_MAX, 1);
     char *place = rt_archive_place(ar, (size_t)w->params_len);
     if (ar->reads && place)
@@ -168,7 +180,7 @@ rt_ps_done(RtArchive *ar, RtPsDone *d)
     rt_archive_i64(ar, &d->attempt, 0, INT64_MAX);
     rt_archive_bool(ar, &d->is_cancelled);
     rt_archive_bool(ar, &d->lacks_elements);
-    rt_archive_text(ar, &d->error);
+    rt_ps_text(ar, &d->error);
     rt_archive_text(ar, &d->lines);
 }
 
@@ -194,7 +206,7 @@ rt_ps_committed(RtArchive *ar, RtPsCommitted *c)
 {
     rt_archive_u32(ar, &c->index);
     rt_archive_i64(ar, &c->number, 1, INT64_MAX);
-    rt_archive_text(ar, &c->error);
+    rt_ps_text(ar, &c->error);
 }
 
 void
@@ -266,7 +278,7 @@ rt_ps_server_load(RtArchive *ar, RtPsLoad *l)
 static void
 task(RtArchive *ar, RtPsTask *t)
 {
-    rt_archive_text(ar, &t->host);
+    rt_ps_text(ar, &t->host);
     rt_archive_i64(ar, &t->pid, 0, INT64_MAX);
     rt_archive_bool(ar, &t->is_lost);
     rt_archive_i64(ar, &t->silent, 0, INT64_MAX);

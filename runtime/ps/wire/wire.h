@@ -47,6 +47,9 @@ bool rt_ps_is_good(RtArchive *ar);
 void rt_ps_reject(RtArchive *ar, const char *why);
 /* As in frames.def; of RT_PS_NONE "of no kind". */
 const char *rt_ps_type_name(RtPsType type);
+/* A text that users see: rt_archive_text, whose characters that a terminal
+ * would not show are '?' when it is read. */
+void rt_ps_text(RtArchive *ar, const char **text);
 /* Where it is known of whom a damaged message is; RT_ROLE_alone: it is not. */
 void rt_ps_blame(RtPsNet *net, uint32_t role, uint32_t index, RtPsType type);
 

@@ -442,5 +442,5 @@ be_emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x)
     Code *code = codes[ir_op_info[op].code];
     if (code)
         return code(u, t, x);
-    return be_emit_maths(u, op, x[0], NULL);
+    return be_emit_maths(u, op, x[0], ir_op_info[op].num_in > 1 ? x[1] : NULL);
 }

@@ -7,68 +7,24 @@
 #include "frontend/emit/operand.h"
 #include "frontend/emit/shape_ops.h"
 
-#include <math.h>
 #include <string.h>
-#include "ir/maths/maths.h"
+#include "ir/rules/eval.h"
 #include "ir/type_text.h"
 
 /* ---- of constants ------------------------------------------------------- */
 
-static bool
-maths_fn_of(IrOpKind op, MathsFn *fn)
-{
-    for (int i = 0; i < NUM_MATHS_FNS; i++) {
-        if (strcmp(ir_maths_fn_info[i].name, ir_op_info[op].name) == 0) {
-            *fn = (MathsFn)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* op of a float in the dtype that it is computed in. */
-static bool
-fold_float(IrOpKind op, DType t, double x, double *out)
-{
-    MathsFn fn;
-    switch (op) {
-    case OP_abs:
-        *out = fabs(x);
-        return true;
-    case OP_floor:
-        *out = floor(x);
-        return true;
-    case OP_ceil:
-        *out = ceil(x);
-        return true;
-    case OP_round:
-        *out = nearbyint(x);
-        return true;
-    case OP_sqrt:
-        *out = t == DT_f32 ? sqrtf((float)x) : sqrt(x);
-        return true;
-    default:
-        if (!maths_fn_of(op, &fn))
-            return false;
-        *out = ir_maths_eval(fn, t, x, 0);
-        return true;
-    }
-}
-
 /* op of a constant, with the result that the operation would have; NULL if it
- * is not computed here. */
+ * is not of floats. */
 static FeValue *
 fold(Lower *cx, IrOpKind op, const FeValue *x)
 {
-    if (x->kind != FE_CONST || !dtype_is_float(x->constant.scalar.dtype))
+    if (x->kind != FE_CONST || !dtype_is_float(x->constant.scalar.dtype) ||
+        strcmp(ir_op_info[op].dtype_rule, "float_to_bool") == 0)
         return NULL;
     Scalar s = x->constant.scalar;
-    double y;
-    if (!fold_float(op, dtype_compute(s.dtype), s.f, &y))
-        return NULL;
-    return x->constant.untyped
-               ? fe_value_float(cx->arena, y)
-               : fe_value_scalar(cx->arena, scalar_float(s.dtype, y));
+    Scalar y = ir_eval(op, s.dtype, &s);
+    return x->constant.untyped ? fe_value_float(cx->arena, y.f)
+                               : fe_value_scalar(cx->arena, y);
 }
 
 /* An integer literal where only floats make sense is a float. */

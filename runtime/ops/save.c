@@ -166,7 +166,6 @@ static void
 list_restored(Checkpoint *c, const RtRun *run)
 {
     int num_placed;
-    RtQueue *q = run->devices[0]->queues[QUEUE_COMPUTE];
     const char *const *placed = ir_names(c->op->op, A_in_place, &num_placed);
     c->restored =
         NEW_ARRAY(c->arena, Restored, (size_t)(c->num_vars + num_placed));
@@ -175,8 +174,10 @@ list_restored(Checkpoint *c, const RtRun *run)
                      rt_host_value(c->inv, &c->op->out[i]));
     for (int i = 0; i < num_placed; i++)
         add_restored(c, run, placed[i], NULL);
-    if (num_placed)
+    if (num_placed) {
+        RtQueue *q = run->devices[0]->queues[QUEUE_COMPUTE];
         rt_event_wait(run->devices[0]->ops->record(q));
+    }
 }
 
 /* Names in a message: the first few, and how many more there are. */

@@ -11,8 +11,8 @@
  * temporary file.
  *
  * Then a training that failed is resumed with intact files, and must end with
- * the bits of the undisturbed one, and tfdc is run once more on the cache that
- * the failure left.
+ * the bits of the undisturbed one; variables are restored once more, and tfdc is
+ * run once more on the cache that the failure left.
  */
 #include <dirent.h>
 #include "ir/base/io/file.h"
@@ -354,6 +354,66 @@ no_fault_changes_a_training(void **state)
     try_all(trainings, 2);
 }
 
+/* ---- restore ------------------------------------------------------------- */
+
+static const char restoring[] = "param saves: i32 = 0\n"
+                                "var w: f32[300, 40] = normal(seed = 1)\n"
+                                "var h: bf16[7] = 1.0\n"
+                                "fn change() {\n"
+                                "  w += 1.0\n"
+                                "  h += 1.0\n"
+                                "}\n"
+                                "main {\n"
+                                "  if saves == 1 {\n"
+                                "    run change()\n"
+                                "    save(\"all\")\n"
+                                "  } else { restore(\"all\") }\n"
+                                "}\n";
+
+static Ran
+restore(const char *settings)
+{
+    return run(arena, "env -C %s %s TFD_SPIN=0 %s %s/restore.tfp --checksum",
+               folder, settings, getenv("TFD_RUN"), home);
+}
+
+static const char *restored; /* the checksum of what was saved */
+
+static void
+restore_ended(const Fault *f, const Ran *r)
+{
+    if (strcmp(checksum_in(r->out), restored) != 0)
+        complain("other variables", f->text, r->out);
+}
+
+/* Variables that no initial value is like, saved in a folder. */
+static void
+prepare_restore(void)
+{
+    folder = in(home, "saved");
+    assert_null(file_make_folder(folder));
+    write_text(in(home, "restore.tfd"), restoring);
+    run_ok(arena, "tfdc %s/restore.tfd --devices cpu:0-1", home);
+    Ran r = run(arena, "env -C %s %s %s/restore.tfp --checksum --set saves=1",
+                folder, getenv("TFD_RUN"), home);
+    if (r.code)
+        fail_msg("exit status %d: %s", r.code, r.err);
+    restored = checksum_in(r.out);
+    assert_string_not_equal(restored, "");
+}
+
+static const Trial restores[] = {
+    {"restore", "saved", 1, restore, training_failed, restore_ended},
+};
+
+static void
+no_fault_changes_what_is_restored(void **state)
+{
+    (void)state;
+    prepare_restore();
+    try_all(restores, 1);
+}
+
 /* ---- tfdc ---------------------------------------------------------------- */
 
 static char *plan;
@@ -472,6 +532,7 @@ main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(no_fault_changes_a_training, begin_test),
+        cmocka_unit_test_setup(no_fault_changes_what_is_restored, begin_test),
         cmocka_unit_test_setup(no_fault_changes_a_plan, begin_test),
     };
     return cmocka_run_group_tests_name("io_faults", tests, begin_group,

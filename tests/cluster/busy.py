@@ -27,6 +27,11 @@ def wait(job, seconds):
         pass
 
 
+def take_interrupts():
+    """In the job, which a shell in the background would have ignore them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -46,7 +51,8 @@ def main():
             job = subprocess.Popen(
                 [f"{build}/tfd-run", "train.tfp", "-n", str(SIZE), "--set",
                  "epochs=1000000", "--threads", "1"], cwd=folder, text=True,
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                preexec_fn=take_interrupts)
             wait(job, 60 * args.minutes)
             minutes = (time.monotonic() - began) / 60
             job.send_signal(signal.SIGINT)

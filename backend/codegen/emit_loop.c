@@ -16,7 +16,7 @@ enum {
     SOME_OPERATIONS = 14,
     MANY_OPERATIONS = 120,
     LONG_TILE = 128,
-    LONG_COLUMN = 8192 /* rows */
+    LONG_COLUMN = 32 /* rows */
 };
 
 /* ---- choices ------------------------------------------------------------ */
@@ -49,7 +49,8 @@ be_emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound)
 }
 
 /* Whether b goes through so many rows that it should go through each only once
- * for several vectors of its columns. */
+ * for several vectors of its columns: a vector's part of a row is one line of
+ * the cache, and the next row is on another page. */
 static bool
 has_long_columns(const Emit *e, const KBlock *b)
 {

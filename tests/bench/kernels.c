@@ -182,6 +182,11 @@ static const Line others[] = {
                 "%q: f32[16384, 64] mirrored = mul %d, %d\n"
                 "%v: f32[64] mirrored = sum %q {axes=[0]}\n"
                 "%r: f32[64] mirrored = add %m, %v\nyield %r"}}},
+    {"products summed over columns",
+     .steps = {{"f32[3072]",
+                {"f32[1024, 3072]", "f32[1024, 3072]"},
+                "%p: f32[1024, 3072] mirrored = mul %a, %b\n"
+                "%r: f32[3072] mirrored = sum %p {axes=[0]}\nyield %r"}}},
     {"layer norm of rows",
      .steps =
          {{ROWS,

@@ -343,7 +343,22 @@ fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call)
     if (!check_context(cx, b, call->loc) ||
         !fe_bind_args(cx, call, b->params, &in))
         return &fe_poison;
-    return b->lower(cx, &in);
+    const FeCall *outer = cx->builtin_call;
+    cx->builtin_call = call;
+    FeValue *v = b->lower(cx, &in);
+    cx->builtin_call = outer;
+    return v;
+}
+
+const AstNode *
+fe_written_argument(const Lower *cx, const FeValue *v, Loc loc)
+{
+    const FeCall *call = cx->builtin_call;
+    int n = call && loc_is_same(call->loc, loc) ? call->num_args : 0;
+    for (int i = 0; i < n; i++)
+        if (call->args[i].value == v)
+            return call->args[i].node;
+    return NULL;
 }
 
 /* ---- single arguments --------------------------------------------------- */

@@ -28,6 +28,9 @@ bool fe_builtin_takes_enum_name(const FeBuiltin *b, const char *name,
  * alone may stand as an initial value. */
 bool fe_builtin_fills(const FeBuiltin *b);
 FeValue *fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call);
+/* The argument that is v of the builtin which is called at loc, as written; NULL
+ * if none is. */
+const AstNode *fe_written_argument(const Lower *cx, const FeValue *v, Loc loc);
 /* num_replicas, replica_id: builtin names that are values, not functions, in
  * this place; NULL if name is none. */
 FeValue *fe_builtin_value(Lower *cx, const char *name, Loc loc);

@@ -106,6 +106,10 @@ struct Lower {
      * where none is written: see fe_side_text. */
     const AstNode *applied;
 
+    /* The call of a builtin that is being lowered, or NULL: see
+     * fe_written_argument. */
+    const struct FeCall *builtin_call;
+
     /* The name of an instance made by the expression being evaluated; NULL
      * where none can be made. */
     const char *path;

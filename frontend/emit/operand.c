@@ -594,14 +594,34 @@ is_cast_to(DType a, DType b)
     return dtype_info[a].bytes < dtype_info[b].bytes;
 }
 
-/* Operands 0 and i are an a and a b. */
+/* An operand as its author wrote it, of an operator or a call; NULL if that is
+ * in the library. */
+static const AstNode *
+written(Lower *cx, FeValue *const *v, int i, Loc loc)
+{
+    const AstNode *n = cx->applied;
+    if (!loc_is_same(fe_user_loc(cx, loc), loc))
+        return NULL;
+    if (!n || !loc_is_same(n->loc, loc))
+        return fe_written_argument(cx, v[i], loc);
+    return i ? n->binary.right : n->binary.left;
+}
+
 static const char *
-cast_note(Lower *cx, DType a, DType b, int i, Loc loc)
+written_text(Lower *cx, FeValue *const *v, int i, Loc loc)
+{
+    const AstNode *n = written(cx, v, i, loc);
+    return n ? fe_ast_text(cx->arena, n) : NULL;
+}
+
+/* Operands 0 and i of v are an a and a b. */
+static const char *
+cast_note(Lower *cx, FeValue *const *v, DType a, DType b, int i, Loc loc)
 {
     bool first = is_cast_to(a, b);
     DType from = first ? a : b, to = first ? b : a;
-    const char *text = fe_side_text(cx, first ? 0 : i, loc);
-    const char *other = fe_side_text(cx, first ? i : 0, loc);
+    const char *text = written_text(cx, v, first ? 0 : i, loc);
+    const char *other = written_text(cx, v, first ? i : 0, loc);
     if (text && other && dtype_is_float(from))
         return fe_format(cx,
                          "%s is %s, and %s %s: cast one of them, %s(%s) or "
@@ -643,33 +663,34 @@ mut_as(Lower *cx, const AstNode *n, DType t, Loc *place)
 /* The repair of two floats of which one is a mut that has its dtype by
  * default. */
 static const char *
-wider_mut(Lower *cx, DType a, DType b, int i, Loc loc, Loc *place)
+wider_mut(Lower *cx, FeValue *const *v, DType a, DType b, int i, Loc loc,
+          Loc *place)
 {
-    const AstNode *n = cx->applied;
-    if (!n || !fe_side_text(cx, 0, loc) || !dtype_is_float(a) ||
-        !dtype_is_float(b) || i != 1)
-        return NULL;
     bool left = is_cast_to(a, b);
-    const char *wider = mut_as(cx, left ? n->binary.left : n->binary.right,
-                               left ? b : a, place);
-    return wider
-               ? fe_format(cx, "the other one is %s: declare this as it is, %s",
-                           dtype_info[left ? b : a].name, wider)
-               : NULL;
+    const AstNode *narrow = written(cx, v, left ? 0 : i, loc);
+    const AstNode *wide = written(cx, v, left ? i : 0, loc);
+    if (!narrow || !wide || !dtype_is_float(a) || !dtype_is_float(b))
+        return NULL;
+    DType t = left ? b : a;
+    const char *wider = mut_as(cx, narrow, t, place);
+    return wider ? fe_format(cx, "%s is %s: declare this as %s, %s",
+                             fe_ast_text(cx->arena, wide), dtype_info[t].name,
+                             dtype_info[t].name, wider)
+                 : NULL;
 }
 
 /* Whether value i has no dtype of its own that is another one. */
 static bool
-check_common(Lower *cx, const FeValue *v, int i, DType common, Loc loc)
+check_common(Lower *cx, FeValue *const *v, int i, DType common, Loc loc)
 {
     Hint h = {0};
-    add_hint(v, &h);
+    add_hint(v[i], &h);
     if (!h.typed || h.dtype == common)
         return true;
     Loc place = NO_LOC;
-    const char *note = wider_mut(cx, common, h.dtype, i, loc, &place);
+    const char *note = wider_mut(cx, v, common, h.dtype, i, loc, &place);
     fe_error_show(cx, loc, place,
-                  note ? note : cast_note(cx, common, h.dtype, i, loc),
+                  note ? note : cast_note(cx, v, common, h.dtype, i, loc),
                   "%s and %s do not mix", dtype_info[common].name,
                   dtype_info[h.dtype].name);
     return false;
@@ -681,7 +702,7 @@ fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc)
     DType t = fe_common_dtype(cx, n, v);
     bool ok = true;
     for (int i = 0; i < n && ok; i++)
-        ok = check_common(cx, v[i], i, t, loc);
+        ok = check_common(cx, v, i, t, loc);
     for (int i = 0; i < n; i++) {
         out[i] = ok ? fe_operand_as(cx, v[i], t, loc) : NULL;
         ok = ok && out[i];

@@ -117,9 +117,10 @@ static const struct {
     {"detach", "write stop_gradient($)"},
     {"cuda", "leave this out: tfdc --devices cuda:0 says where a program runs"},
     {"cpu", "leave this out: tfdc --devices cpu:0 says where a program runs"},
-    {"to", "leave this out: tfdc --devices says where a program runs, and "
-           "f32($) casts"},
-    {"size", "write shape($) for the dimensions, len($) for the first"},
+    {"to", "leave this out: tfdc --devices says where a program runs"},
+    {"size()", "write shape($)"},
+    {"size(0)", "write len($)"},
+    {"size", "write shape($)[%]"},
     {"view", "write reshape($, (%))"},
     {"float", "write f32($)"},
     {"long", "write i64($)"},
@@ -149,11 +150,22 @@ static const struct {
                    "program is compiled"},
 };
 
+/* Whether a row, "size" or "size(0)", is of that call. */
+static bool
+is_method(const char *theirs, const char *name, const char *args)
+{
+    size_t n = strcspn(theirs, "("), len = strlen(args);
+    if (strlen(name) != n || strncmp(theirs, name, n) != 0)
+        return false;
+    return !theirs[n] || (strlen(theirs) == n + len + 2 &&
+                          strncmp(theirs + n + 1, args, len) == 0);
+}
+
 const char *
-fe_hint_method(const char *name)
+fe_hint_method(const char *name, const char *args)
 {
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(methods[i].theirs, name) == 0)
+        if (is_method(methods[i].theirs, name, args ? args : ""))
             return methods[i].instead;
     return NULL;
 }

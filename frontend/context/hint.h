@@ -21,10 +21,11 @@ const char *fe_hint_argument(const char *name);
  * other.  NULL: nothing that docs/reference.md knows. */
 const FeForeign *fe_hint_elsewhere(const char *module, const char *name);
 
-/* What is written in place of x.name of PyTorch, as a sentence, or NULL; $ in
- * it stands for x, @ for the loss, % for the arguments, # for what tells an
- * optimizer that this is whole. */
-const char *fe_hint_method(const char *name);
+/* What is written in place of x.name(args) of PyTorch (args may be NULL: it is
+ * not called), as a sentence, or NULL;
+ * $ in it stands for x, @ for the loss, % for the arguments, (%) for a tuple of
+ * them, # for what tells an optimizer that this is whole. */
+const char *fe_hint_method(const char *name, const char *args);
 
 /* What is written in place of a call of name, as a sentence, or NULL; $ in it
  * stands for the first argument. */

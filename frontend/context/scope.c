@@ -233,6 +233,15 @@ find_loss(Lower *cx)
 }
 
 const char *
+fe_tuple_text(Lower *cx, const char *items)
+{
+    if (*items == '(')
+        return items;
+    bool is_number = strspn(items, "-0123456789") == strlen(items);
+    return fe_format(cx, is_number ? "(%s,)" : "(%s)", items);
+}
+
+const char *
 fe_filled(Lower *cx, const char *hint, const char *text, const char *args)
 {
     Str s = str_new(cx->arena);
@@ -241,7 +250,10 @@ fe_filled(Lower *cx, const char *hint, const char *text, const char *args)
     for (; *hint; hint++) {
         if (*hint == '$')
             str_add(&s, text);
-        else if (*hint == '%')
+        else if (strncmp(hint, "(%)", 3) == 0) {
+            str_add(&s, fe_tuple_text(cx, args && *args ? args : "..."));
+            hint += 2;
+        } else if (*hint == '%')
             str_add(&s, args ? args : "...");
         else if (*hint == '@')
             str_add(&s, loss ? loss->name : "loss");

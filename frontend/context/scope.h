@@ -77,6 +77,9 @@ const char *fe_fill_as_variable(Lower *cx, const char *name, const char *text);
 /* What is written here for a name of NumPy, PyTorch or TensorFlow, of a module
  * ("np") or of any (NULL), as docs/reference.md has it; NULL: nothing. */
 const char *fe_elsewhere_note(Lower *cx, const char *module, const char *name);
+/* "(6,)" of the arguments "6", "(6, 4)" of "6, 4" or "(6, 4)"; what is not
+ * written as a number may be a tuple: "(n)" of "n". */
+const char *fe_tuple_text(Lower *cx, const char *items);
 /* A hint (hint.h) with text for its $, arguments (or NULL) for its %, and the
  * name of a number that may be the loss for its @. */
 const char *fe_filled(Lower *cx, const char *hint, const char *text,

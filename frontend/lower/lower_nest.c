@@ -323,6 +323,20 @@ items_have(const FeValue *v, const char *name)
                : item->kind == FE_NEST && fe_nest_field(&item->nest, name);
 }
 
+/* Of x.to(f64) or x.to(torch.float64); NULL of another field, or a device. */
+static const char *
+cast_note(Lower *cx, const char *name, const char *object, const char *args)
+{
+    DType t;
+    if (strcmp(name, "to") != 0 || !args)
+        return NULL;
+    const char *point = strrchr(args, '.'), *dtype = point ? point + 1 : args;
+    const char *ours = fe_hint_foreign(dtype);
+    return dtype_by_name(ours ? ours : dtype, &t)
+               ? fe_format(cx, "write %s(%s)", dtype_info[t].name, object)
+               : NULL;
+}
+
 static const char *
 field_note(Lower *cx, const FeValue *v, const AstNode *n)
 {
@@ -336,14 +350,18 @@ field_note(Lower *cx, const FeValue *v, const AstNode *n)
         return fe_format(cx, "its items have: [x.%s for x in %s]", name,
                          object);
     const char *args = fe_arguments_behind(cx, n->loc);
-    if (fe_hint_method(name))
-        return fe_filled(cx, fe_hint_method(name), object, args);
+    const char *cast = cast_note(cx, name, object, args);
+    if (cast)
+        return cast;
+    const char *hint = fe_hint_method(name, args);
+    if (hint)
+        return fe_filled(cx, hint, object, args);
     const FeBuiltin *b = fe_builtin_find(name);
     bool is_tuple =
         strcmp(name, "reshape") == 0 || strcmp(name, "transpose") == 0;
     if (b && args && *args && !strchr(args, '='))
-        return fe_format(cx, "it is a function: %s(%s, %s%s%s)", name, object,
-                         is_tuple ? "(" : "", args, is_tuple ? ")" : "");
+        return fe_format(cx, "it is a function: %s(%s, %s)", name, object,
+                         is_tuple ? fe_tuple_text(cx, args) : args);
     return b ? fe_format(cx, "it is a function: %s(%s%s)", name, object,
                          fe_builtin_needs(cx->arena, b))
              : fe_elsewhere_note(cx, NULL, name);

@@ -380,6 +380,64 @@ labels_repair(Lower *cx, const Wider *w)
                                   COUNT_HOLE);
 }
 
+/* The program's call of a loss of the library, which then leaves out labels of
+ * that number, or the argument alone where the call has several lines; NULL
+ * where it has no such argument, or is given one. */
+static const char *
+ignoring(Lower *cx, int64_t label)
+{
+    FeFoundBinding found =
+        fe_find_binding(cx, intern(cx->names, "ignore_index"));
+    Loc call = fe_own_call(cx).loc;
+    const char *text = fe_source(cx, call);
+    size_t len = text ? strcspn(text, "(") : 0, n = strlen("cross_entropy");
+    if (!found.binding || found.binding->value->kind != FE_NONE || len < n ||
+        strncmp(text + len - n, "cross_entropy", n) != 0)
+        return NULL;
+    const char *args = fe_arguments_behind(
+        cx, (Loc){call.line, call.col, (uint32_t)len, call.file});
+    return args ? fe_format(cx, "%.*s(%s, ignore_index = %lld)", (int)len, text,
+                            args, (long long)label)
+                : fe_format(cx, "ignore_index = %lld behind the labels",
+                            (long long)label);
+}
+
+/* How labels below 0 are left out, and those that are too large fit. */
+static const char *
+negative_note(Lower *cx, int64_t least, int64_t greatest, int64_t size,
+              const char *labels)
+{
+    const char *call = ignoring(cx, least);
+    if (!call)
+        return fe_format(cx, "write numbers from 0 to %lld in %s",
+                         (long long)size - 1, labels);
+    const char *wider =
+        greatest < size
+            ? ""
+            : fe_format(cx, "; for label %lld make the logits %lld wide",
+                        (long long)greatest, (long long)greatest + 1);
+    return fe_format(cx, "to leave labels of %lld out write %s%s",
+                     (long long)least, call, wider);
+}
+
+/* How labels that are too large fit; the place is that of the layer, if it is
+ * known. */
+static const char *
+large_note(Lower *cx, int64_t greatest, int64_t size, const char *labels,
+           const Wider *w, Loc *place)
+{
+    const char *length = fe_format(cx, "%lld", (long long)greatest + 1);
+    const char *layer = wider_layer(cx, length, w, place);
+    if (layer)
+        return fe_format(cx, "write %s here, or numbers from 0 to %lld in %s",
+                         layer, (long long)size - 1, labels);
+    *place = NO_LOC;
+    return fe_format(cx,
+                     "write numbers from 0 to %lld in %s, or make the "
+                     "logits %s wide",
+                     (long long)size - 1, labels, length);
+}
+
 /* The error that the least or the greatest of the labels is no class. */
 static bool
 label_error(Lower *cx, int64_t least, int64_t greatest, int64_t size,
@@ -388,23 +446,9 @@ label_error(Lower *cx, int64_t least, int64_t greatest, int64_t size,
     Loc place = NO_LOC;
     const char *text = fe_own_text(cx, at);
     const char *labels = text ? text : "the labels";
-    const char *length = fe_format(cx, "%lld", (long long)greatest + 1);
-    const char *layer =
-        greatest < size ? NULL : wider_layer(cx, length, w, &place);
-    const char *note;
-    if (layer)
-        note = fe_format(cx, "write %s here, or numbers from 0 to %lld in %s",
-                         layer, (long long)size - 1, labels);
-    else if (greatest >= size)
-        note = fe_format(cx,
-                         "write numbers from 0 to %lld in %s, or make the "
-                         "logits %s wide",
-                         (long long)size - 1, labels, length);
-    else
-        note = fe_format(cx,
-                         "write numbers from 0 to %lld in %s; the loss of what "
-                         "is to be ignored is 0 with ignore_index = %lld",
-                         (long long)size - 1, labels, (long long)least);
+    const char *note = least < 0
+                           ? negative_note(cx, least, greatest, size, labels)
+                           : large_note(cx, greatest, size, labels, w, &place);
     fe_error_own(cx, at, place, note,
                  "there are labels from %lld to %lld, and %lld classes, "
                  "numbered from 0",

@@ -146,14 +146,23 @@ count_of(Lower *cx, const AstNode *iter)
 }
 
 static void
+refuse_range(Lower *cx, const AstNode *n, const char *count)
+{
+    const AstNode *iter = n->for_.iter;
+    const char *text = fe_ast_text(cx->arena, iter);
+    const char *name = fe_ast_text(cx->arena, n->for_.pattern);
+    fe_error_note(
+        cx, iter->loc, fe_format(cx, "write for %s in %s", name, count),
+        "%s makes a dataset, and a for goes over numbers as %s", text, count);
+}
+
+static void
 refuse_iter(Lower *cx, const AstNode *iter, FeValue *v)
 {
     const char *text = fe_ast_text(cx->arena, iter);
     IrType t;
-    const char *note = NULL, *count = count_of(cx, iter);
-    if (v->kind == FE_DATASET && count)
-        note = fe_format(cx, "did you mean %s?", count);
-    else if (v->kind == FE_DATASET)
+    const char *note = NULL;
+    if (v->kind == FE_DATASET)
         note = fe_format(cx, "did you mean distribute(%s)?", text);
     else if (fe_type_of(cx, v, &t) && t.rank == 0 && dtype_is_int(t.dtype))
         note = fe_format(cx, "did you mean 0..%s?", text);
@@ -177,10 +186,13 @@ fe_exec_for(Lower *cx, const AstNode *n)
         return;
     }
     FeValue *v = fe_eval(cx, iter);
+    const char *count = v->kind == FE_DATASET ? count_of(cx, iter) : NULL;
     if (v->kind == FE_NEST)
         unroll_nest(cx, n, &v->nest);
     else if (v->kind == FE_DIST)
         fe_loop_dataset(cx, n, v);
+    else if (count)
+        refuse_range(cx, n, count);
     else if (!fe_is_poison(v))
         refuse_iter(cx, iter, v);
 }

@@ -369,6 +369,19 @@ module_note(Lower *cx, const char *module, const char *rest)
                               module);
 }
 
+/* What is declared as name, by how it is used: a.b has a field. */
+static const char *
+declared_note(Lower *cx, const char *name, const char *rest)
+{
+    int n = rest && *rest == '.' ? name_length(rest + 1) : 0;
+    bool is_field = n && (rest[1] < '0' || rest[1] > '9') &&
+                    !(rest[1 + n] && strchr(".[(", rest[1 + n]));
+    const char *value =
+        is_field ? fe_format(cx, "(%.*s: 0.0)", n, rest + 1) : "0.0";
+    return fe_format(cx, "declare it in a line before: let %s = %s", name,
+                     value);
+}
+
 /* rest is the line behind the name. */
 static const char *
 name_note(Lower *cx, const char *name, const char *rest)
@@ -389,9 +402,7 @@ name_note(Lower *cx, const char *name, const char *rest)
         return theirs;
     if (near)
         return fe_format(cx, "did you mean \"%s\"?", near);
-    return args ? NULL
-                : fe_format(cx, "declare it in a line before: let %s = 0.0",
-                            name);
+    return args ? NULL : declared_note(cx, name, rest);
 }
 
 /* Nothing builtin is assigned to. */

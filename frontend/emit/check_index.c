@@ -235,9 +235,9 @@ range_repair(Lower *cx, const FeAxis *axis, const FeOwn *at)
     Loc place;
     const char *other = longer(cx, axis, COUNT_HERE, &place);
     if (other)
-        return message_printf(cx->arena,
-                              ": write %s in line %u, or correct the index",
-                              with_hole(cx, other), place.line);
+        return message_printf(
+            cx->arena, ": write at least %s in line %u, or correct the index",
+            with_hole(cx, other), place.line);
     const char *text = fe_own_text(cx, at);
     const char *within =
         axis->list.line && text && ir_dim_is_const(axis->size)
@@ -247,10 +247,11 @@ range_repair(Lower *cx, const FeAxis *axis, const FeOwn *at)
                                                            : "(%s) %% %lld",
                                 text, (long long)axis->size.c))
             : NULL;
-    return within ? message_printf(cx->arena,
-                                   ": write a list of %s, or %s to begin again "
-                                   "at its end",
-                                   COUNT_HOLE, braced(cx, within))
+    return within ? message_printf(
+                        cx->arena,
+                        ": write a list of at least %s, or %s to begin again "
+                        "at its end",
+                        COUNT_HOLE, braced(cx, within))
                   : "";
 }
 
@@ -370,14 +371,16 @@ labels_repair(Lower *cx, const Wider *w)
 {
     Loc place;
     const char *layer = wider_layer(cx, COUNT_HERE, w, &place);
-    return layer ? message_printf(cx->arena,
-                                  ": write %s in line %u, or correct the "
-                                  "labels",
-                                  with_hole(cx, layer), place.line)
-                 : message_printf(cx->arena,
-                                  ": correct the labels, or make the logits %s "
-                                  "wide (the width of the last layer)",
-                                  COUNT_HOLE);
+    return layer ? message_printf(
+                       cx->arena,
+                       ": write at least %s in line %u, or correct the "
+                       "labels",
+                       with_hole(cx, layer), place.line)
+                 : message_printf(
+                       cx->arena,
+                       ": correct the labels, or make the logits at least %s "
+                       "wide (the width of the last layer)",
+                       COUNT_HOLE);
 }
 
 /* The program's call of a loss of the library, which then leaves out labels of

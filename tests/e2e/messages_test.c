@@ -85,20 +85,22 @@ static const Mistake mistakes[] = {
     {"param k: i64 = 3\n"
      "main { print(\"{one_hot(k, 3)}\") }\n",
      "program.tfd:2:24: error: there is a label 3, and 3 classes, numbered "
-     "from 0: write one_hot(k, 4) in line 2, or correct the labels\n",
+     "from 0: write at least one_hot(k, 4) in line 2, or correct the labels\n",
      true},
     {"var w: f32[4] = zeros\n"
      "param k: i64 = 9\n"
      "main { print(\"{w[[k, 1]]}\") }\n",
      "program.tfd:3:18: error: there are indices from 1 to 9, and the axis of "
-     "\"w\" has 4, numbered from 0: write f32[10] in line 1, or correct the "
+     "\"w\" has 4, numbered from 0: write at least f32[10] in line 1, or "
+     "correct the "
      "index\n",
      true},
     {"var w: f32[4] = zeros\n"
      "param k: i64 = 9\n"
      "main { print(\"{w[k]}\") }\n",
      "program.tfd:3:18: error: index 9 of an axis of \"w\" that has 4, "
-     "numbered from 0: write f32[10] in line 1, or correct the index\n",
+     "numbered from 0: write at least f32[10] in line 1, or correct the "
+     "index\n",
      true},
     {"var w: f32 = 0.0\n"
      "main { save(\"\") }\n",

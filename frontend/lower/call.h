@@ -41,6 +41,8 @@ FeValue *fe_call_with(Lower *cx, FeValue *f, int n, FeValue *const *values,
 /* "train_step", "a function": for messages. */
 const char *fe_callee_name(const FeValue *callee);
 
+/* Whether a string is a number, "0.1". */
+bool fe_is_number_text(const char *text);
 /* The repair where a string is the name of a function, or a number, in quotes;
  * else NULL. */
 const char *fe_unquoted_note(Lower *cx, const FeValue *v);

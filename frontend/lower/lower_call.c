@@ -232,12 +232,19 @@ call_instance(Lower *cx, const FeInstance *instance, const FeCall *call,
     return fe_call(cx, fe_binding_value(cx, b), call, verb);
 }
 
+bool
+fe_is_number_text(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return *text && !*end;
+}
+
 const char *
 fe_unquoted_note(Lower *cx, const FeValue *v)
 {
-    char *end;
     const char *name = v->kind == FE_STRING ? v->text.text : NULL;
-    if (name && *name && (strtod(name, &end), !*end))
+    if (name && fe_is_number_text(name))
         return fe_format(cx, "a number is given without quotes: %s", name);
     if (!name || (!fe_builtin_find(name) &&
                   !fe_find_binding(cx, intern(cx->names, name)).binding))

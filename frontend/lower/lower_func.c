@@ -156,6 +156,15 @@ is_in_library(Lower *cx, Loc loc)
     return !loc_is_same(fe_user_loc(cx, loc), loc);
 }
 
+/* Whether a parameter of the library may be a function: activation = none,
+ * schedule = constant. */
+static bool
+may_be_function(const AstNode *formal)
+{
+    const AstNode *unless = formal->formal.value;
+    return unless && (unless->kind == AST_NONE || unless->kind == AST_NAME);
+}
+
 /* The library takes a string only where it has one by default. */
 static bool
 check_unquoted(Lower *cx, const AstNode *formal, const FeArg *arg,
@@ -165,8 +174,15 @@ check_unquoted(Lower *cx, const AstNode *formal, const FeArg *arg,
     if (arg->value->kind != FE_STRING || !is_in_library(cx, formal->loc) ||
         is_in_library(cx, arg->loc) || (unless && unless->kind == AST_STRING))
         return true;
-    fe_error_note(cx, arg->loc, fe_unquoted_note(cx, arg->value),
-                  "\"%s\" of %s is no string", formal->formal.name, call->name);
+    const char *note = fe_unquoted_note(cx, arg->value);
+    bool is_number = note && fe_is_number_text(arg->value->text.text);
+    if (!is_number && !may_be_function(formal))
+        note = NULL;
+    fe_error_note(cx, arg->loc, note, "\"%s\" of %s takes %s",
+                  formal->formal.name, call->name,
+                  is_number ? "a number, not a string"
+                  : note    ? "a function, not a string"
+                            : "no string");
     return false;
 }
 
@@ -180,12 +196,14 @@ check_rate(Lower *cx, const AstNode *formal, const FeArg *arg)
     if (strcmp(formal->formal.name, "lr") != 0 ||
         !is_in_library(cx, formal->loc) || is_in_library(cx, arg->loc))
         return true;
-    bool is_wrong = v->kind == FE_NEST || (v->kind == FE_CONST &&
-                                           v->constant.scalar.dtype == DT_bool);
+    bool is_wrong =
+        v->kind == FE_NEST || v->kind == FE_STRING ||
+        (v->kind == FE_CONST && v->constant.scalar.dtype == DT_bool);
+    const char *unquoted = fe_unquoted_note(cx, v);
     if (is_wrong)
-        fe_error_note(cx, arg->loc, "write a number, as 0.01",
-                      "a learning rate is a number, not %s",
-                      fe_describe(cx, v));
+        fe_error_note(
+            cx, arg->loc, unquoted ? unquoted : "write a number, as 0.01",
+            "a learning rate is a number, not %s", fe_describe(cx, v));
     if (is_wrong || v->kind != FE_CONST)
         return !is_wrong;
     Scalar s = v->constant.scalar;
@@ -255,9 +273,8 @@ bind_param(Lower *cx, const AstList *params, int i, const FeArg *arg,
                       "%s needs the argument \"%s\"", call->name, name);
         return false;
     }
-    if (arg && !check_unquoted(cx, formal, arg, call))
-        return false;
-    if (arg && !check_rate(cx, formal, arg))
+    if (arg && (!check_rate(cx, formal, arg) ||
+                !check_unquoted(cx, formal, arg, call)))
         return false;
     value = arg ? arg->value : fe_eval(cx, formal->formal.value);
     Loc loc = arg ? arg->loc : formal->formal.value->loc;

@@ -447,7 +447,7 @@ no_elements(Lower *cx, const FeValue *v, const AstNode *n)
     if (is_argument && n->element.value->kind == AST_NAME)
         return fe_error_own(cx, &at, NO_LOC,
                             fe_format(cx, "write (%s, %s)", text, text),
-                            "\"%s\" is a tuple, not %s",
+                            "\"%s\" takes a tuple, not %s",
                             n->element.value->name.text, fe_describe(cx, v));
     return fe_error_own(cx, &at, NO_LOC, NULL, "%s has no element %lld",
                         fe_describe(cx, v), (long long)n->element.index);

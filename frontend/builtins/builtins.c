@@ -180,15 +180,23 @@ repair(Lower *cx, const FeBuiltin *b)
     if (b->where == CROSS && cx->context == FE_REPLICA)
         return "the block of a merge is cross-replica context";
     if (strcmp(b->name, "distribute") == 0 && cx->context == FE_REPLICA)
-        return "a step is given its share of one batch: write for x in "
-               "distribute(d) { total += reduce(sum, run step(x)) } in main, "
-               "and fn step(x) { ... }";
+        return "a step is given its share of one batch: write mut total = 0.0 "
+               "and for x in distribute(d) { total += reduce(sum, run step(x)) "
+               "} in main, where fn step(x) returns what a batch adds";
     if (b->where == MAIN && cx->context == FE_REPLICA)
         return "call it in main, beside the run; a step returns what main "
                "needs";
     if (b->where == REPLICA && fe_is_cross(cx))
         return "run f(...) enters replica context";
     return NULL;
+}
+
+void
+fe_refuse_outside_main(Lower *cx, const char *what, const char *note, Loc loc)
+{
+    fe_error_note(cx, loc, note, "\"%s\" stands in main, and this is %s", what,
+                  cx->context == FE_REPLICA ? "run on each replica"
+                                            : fe_context_name(cx->context));
 }
 
 static bool
@@ -198,12 +206,14 @@ check_context(Lower *cx, const FeBuiltin *b, Loc loc)
         [REPLICA] = "replica context",
         [CROSS] = "cross-replica context",
         [CLOSURE] = "main or a closure",
-        [MAIN] = "main",
     };
     if (is_allowed(cx, b->where))
         return true;
-    fe_error_note(cx, loc, repair(cx, b), "\"%s\" needs %s, and this is %s",
-                  b->name, needs[b->where], fe_context_name(cx->context));
+    if (b->where == MAIN)
+        fe_refuse_outside_main(cx, b->name, repair(cx, b), loc);
+    else
+        fe_error_note(cx, loc, repair(cx, b), "\"%s\" needs %s, and this is %s",
+                      b->name, needs[b->where], fe_context_name(cx->context));
     return false;
 }
 

@@ -36,6 +36,10 @@ typedef FeValue *FeBuiltinFn(Lower *cx, const FeArgs *in);
  */
 bool fe_check_coordinator(Lower *cx, const char *what, Loc loc);
 
+/* The error that "what" stands in main, elsewhere; note may be NULL. */
+void fe_refuse_outside_main(Lower *cx, const char *what, const char *note,
+                            Loc loc);
+
 /* The operation of an OPERATION row. */
 IrOpKind fe_builtin_op(const FeBuiltin *b);
 

@@ -22,10 +22,9 @@ check_main(Lower *cx, Loc loc)
 {
     if (cx->context == FE_CROSS)
         return true;
-    fe_error_note(cx, loc,
-                  cx->context == FE_CLOSURE ? "call the function" : NULL,
-                  "\"schedule\" needs main, and this is %s",
-                  fe_context_name(cx->context));
+    fe_refuse_outside_main(
+        cx, "schedule", cx->context == FE_CLOSURE ? "call the function" : NULL,
+        loc);
     return false;
 }
 

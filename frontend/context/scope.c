@@ -17,6 +17,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/context/steps.h"
 #include <assert.h>
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -382,6 +383,18 @@ declared_note(Lower *cx, const char *name, const char *rest)
                      value);
 }
 
+/* Our name for one elsewhere; what is a layer there, ReLU(), may be a function
+ * here.  args are those of the call, or NULL. */
+static const char *
+ours_note(Lower *cx, const char *theirs, const char *ours, const char *args)
+{
+    bool is_function = isupper((unsigned char)theirs[0]) &&
+                       islower((unsigned char)ours[0]) && args && !*args;
+    return is_function
+               ? fe_format(cx, "write %s without (): it is a function", ours)
+               : fe_format(cx, "did you mean \"%s\"?", ours);
+}
+
 /* rest is the line behind the name. */
 static const char *
 name_note(Lower *cx, const char *name, const char *rest)
@@ -401,7 +414,7 @@ name_note(Lower *cx, const char *name, const char *rest)
     if (theirs && (args || !near))
         return theirs;
     if (near)
-        return fe_format(cx, "did you mean \"%s\"?", near);
+        return ours_note(cx, name, near, args);
     return args ? NULL : declared_note(cx, name, rest);
 }
 
@@ -511,6 +524,6 @@ fe_namespace_field(Lower *cx, const FeScope *space, const char *what,
     if (ours && fe_scope_find(space, intern(cx->names, ours)))
         near = ours;
     const char *note =
-        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
+        near ? ours_note(cx, name, near, fe_arguments_behind(cx, loc)) : NULL;
     return fe_error_note(cx, loc, note, "%s has no \"%s\"", what, name);
 }

@@ -121,17 +121,33 @@ print_note(Lower *cx, const FeCall *call)
     return fe_format(cx, "values stand in the string: print(%s)", str_text(&s));
 }
 
+/* size = (3, 3) of kernel_size = 3, which elsewhere is of both axes. */
+static const char *
+renamed_note(Lower *cx, const FeCall *call, const FeArg *arg, const char *ours)
+{
+    const char *text = fe_ast_text(cx->arena, arg->node);
+    bool is_one = strcmp(ours, "size") == 0 && arg->value->kind != FE_NEST;
+    if (is_one && strstr(call->name, "2d"))
+        text = fe_format(cx, "(%s, %s)", text, text);
+    if (is_one && strstr(call->name, "3d"))
+        text = fe_format(cx, "(%s, %s, %s)", text, text, text);
+    return fe_format(cx, "write %s = %s", ours, text);
+}
+
 static bool
 unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
                  const char *const *names)
 {
     const char *near = nearest_name(arg->name, names, n);
-    const char *ours = fe_hint_argument(arg->name);
-    for (int i = 0; i < n && !near; i++)
-        near = ours && strcmp(names[i], ours) == 0 ? ours : NULL;
+    const char *ours = fe_hint_argument(arg->name), *here = NULL;
+    for (int i = 0; i < n && !here; i++)
+        here = ours && strcmp(names[i], ours) == 0 ? ours : NULL;
+    bool is_one = here && arg->node && strcmp(here, "beta1") != 0;
+    near = near ? near : here;
     fe_error_note(cx, arg->whole,
-                  near ? fe_format(cx, "did you mean \"%s\"?", near)
-                       : arguments_note(cx, n, names),
+                  is_one ? renamed_note(cx, call, arg, here)
+                  : near ? fe_format(cx, "did you mean \"%s\"?", near)
+                         : arguments_note(cx, n, names),
                   "%s has no argument \"%s\"", call->name, arg->name);
     return false;
 }

@@ -668,15 +668,31 @@ lambda_head(FeParser *ps, const FeToken *t)
                         : NULL;
 }
 
+/* == none of "is None", != none of "is not None". */
+static const char *
+none_behind(FeParser *ps, const FeToken *is)
+{
+    const char *rest = line_from(ps, is->place.end);
+    rest += strspn(rest, " ");
+    bool is_not = strncmp(rest, "not ", 4) == 0;
+    if (is_not)
+        rest += 4 + strspn(rest + 4, " ");
+    return strncmp(rest, "None", 4) == 0
+               ? arena_printf(ps->arena, "write %s none in place of is %sNone",
+                              is_not ? "!=" : "==", is_not ? "not " : "")
+               : NULL;
+}
+
 static void
 note_foreign(FeParser *ps, const FeToken *t, const char *note)
 {
     bool is_function = strncmp(note, "a function is", 13) == 0;
     const char *head = is_function ? head_behind(ps, t) : NULL;
-    const char *lambda =
-        strcmp(t->text, "lambda") == 0 ? lambda_head(ps, t) : NULL;
-    if (lambda)
-        fe_note(ps, t->place, "%s", lambda);
+    const char *whole = strcmp(t->text, "lambda") == 0 ? lambda_head(ps, t)
+                        : strcmp(t->text, "is") == 0   ? none_behind(ps, t)
+                                                       : NULL;
+    if (whole)
+        fe_note(ps, t->place, "%s", whole);
     else if (head)
         fe_note(ps, t->place,
                 "write fn %s {, and } behind the last line of the function",

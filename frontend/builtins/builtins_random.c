@@ -245,8 +245,9 @@ index_note(Lower *cx, const FeArgs *in)
         return "give it what they are for, index = i: "
                "d.zip(range(n)).map(fn(x, i) = ...) numbers the elements";
     return fe_format(cx,
-                     "write %s, and .zip(range(1000000)).map(fn(%s, i) in "
-                     "place of .map(fn(%s): i is the number of the element",
+                     "write %s, and .zip(range(1000000).repeat()).map(fn(%s, "
+                     "i) in place of .map(fn(%s): i is the number of the "
+                     "element, and the numbers drawn are the same in each pass",
                      call, x, x);
 }
 

@@ -106,8 +106,9 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
         fe_format(cx,
                   t->locality == LOCAL_HOST
                       ? "write sum(%s) / f32(max(len(%s), 1))"
-                      : "write global_mean(%s), or sum(%s) / f32(32) of a "
-                        "batch of 32, whose parts reduce(sum, ...) adds up",
+                      : "write global_mean(%s), or, with n the rows of the "
+                        "whole batch, sum(%s) / f32(n), "
+                        "whose parts reduce(sum, ...) adds up",
                   what, what);
     if (!fe_check_some(cx, x, axes, "mean", note, loc))
         return &fe_poison;

@@ -170,18 +170,20 @@ grown_note(const Ending *e, const IrType *was, const IrType *is, int axis)
     IrType t = *was;
     t.dims[axis] = ir_dim_const(last);
     const char *dims = ir_dims_text(cx->module, t.rank, t.dims);
-    return fe_format(cx,
-                     "a shape does not change in a loop: write mut %s = "
-                     "zeros((%.*s%s), %s) before it%s, and %s[%.*s%s] = ... "
-                     "in it%s",
-                     e->name, (int)strlen(dims) - 2, dims + 1,
-                     t.rank == 1 ? "," : "", dtype_info[t.dtype].name,
-                     count ? "" : ", or as many as there can be at most",
-                     e->name, 3 * axis, ":, :, :, :, :, :, :, ", i,
-                     count && strcmp(i, "k") != 0
-                         ? ""
-                         : fe_format(cx, ", of a mut k = %lld that counts",
-                                     (long long)first));
+    return fe_format(
+        cx,
+        "a shape does not change in a loop: write mut %s = "
+        "zeros((%.*s%s), %s) before it%s, and %s[%.*s%s] = ... "
+        "in it%s",
+        e->name, (int)strlen(dims) - 2, dims + 1, t.rank == 1 ? "," : "",
+        dtype_info[t.dtype].name,
+        count ? ""
+              : ", with room for 100 iterations (or the most there can be)",
+        e->name, 3 * axis, ":, :, :, :, :, :, :, ", i,
+        count && strcmp(i, "k") != 0
+            ? ""
+            : fe_format(cx, ", of a mut k = %lld that counts",
+                        (long long)first));
 }
 
 static void

@@ -619,16 +619,20 @@ report_slip(FeParser *ps, const Expected *set)
 static const struct {
     const char *word, *note;
 } foreign_words[] = {
+static const char no_import[] =
+    "leave such lines out: functions are there without them; layers and "
+    "optimizers are there after a line use nn, optim";
+
     {"def", "a function is fn f(x) { ... }"},
     {"func", "a function is fn f(x) { ... }"},
     {"function", "a function is fn f(x) { ... }"},
     {"lambda", "a function without a name is fn(x) = ..."},
     {"elif", "write else if behind the } of the branch before"},
     {"elseif", "did you mean else if?"},
-    {"import", "leave this line out: what others import is there without it, "
-               "and use nn takes a module of the library, or a file"},
-    {"include", "a module of the library, or a file, is taken by use nn"},
-    {"from", "a module of the library, or a file, is taken by use nn"},
+    {"import", no_import},
+    {"include",
+     "use nn takes a module of the library, use \"mine.tfd\" a file"},
+    {"from", no_import},
     {"is", "write == in place of is"},
     {"try", "a mistake ends the program: leave it out"},
     {"class", "did you mean module?"},

@@ -603,12 +603,15 @@ report_slip(FeParser *ps, const Expected *set)
         const Slip *slip = &slip_info[i];
         if (!slip->is_it(ps, set))
             continue;
-        fe_syntax_error(ps, place_of_error(ps), "%s", slip->message);
+        FePlace place = slip->is_it == is_declared_as_in_c
+                            ? ps->before_last.place
+                            : place_of_error(ps);
+        fe_syntax_error(ps, place, "%s", slip->message);
         const char *tuple = slip->is_it == is_bare_tuple ? tuple_of(ps) : NULL;
         if (tuple)
-            fe_note(ps, place_of_error(ps), "write %s", tuple);
+            fe_note(ps, place, "write %s", tuple);
         else if (slip->note)
-            fe_note(ps, place_of_error(ps), "%s", slip->note);
+            fe_note(ps, place, "%s", slip->note);
         return true;
     }
     return false;
@@ -616,13 +619,13 @@ report_slip(FeParser *ps, const Expected *set)
 
 /* ---- words of other languages ------------------------------------------- */
 
-static const struct {
-    const char *word, *note;
-} foreign_words[] = {
 static const char no_import[] =
     "leave such lines out: functions are there without them; layers and "
     "optimizers are there after a line use nn, optim";
 
+static const struct {
+    const char *word, *note;
+} foreign_words[] = {
     {"def", "a function is fn f(x) { ... }"},
     {"func", "a function is fn f(x) { ... }"},
     {"function", "a function is fn f(x) { ... }"},

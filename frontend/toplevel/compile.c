@@ -32,8 +32,9 @@ single_declaration(Lower *cx, const AstNode *program, AstKind kind,
         if (decl->kind != kind)
             continue;
         if (found)
-            fe_error(cx, decl->loc,
-                     "a program has one %s, and this is the second", what);
+            fe_error_show(cx, decl->loc, found->loc,
+                          "the first is here: leave one of them out",
+                          "a program has one %s, and this is the second", what);
         found = decl;
     }
     return found;

@@ -297,12 +297,13 @@ refuse_nothing(Lower *cx, const FeArg *arg, const char *name, const char *of)
                              : last->kind == AST_ASSIGN ? last->assign.target
                                                         : last;
     bool is_value = pattern && fe_ast_is_expr(pattern);
-    fe_error_show(cx, arg->loc, last ? last->loc : fn->loc,
-                  is_value ? fe_format(cx, "write return %s behind this line",
-                                       fe_ast_text(cx->arena, pattern))
-                           : "write return and the value behind this line",
-                  "\"%s\" of %s is nothing: %s returns no value", name, of,
-                  b->name);
+    fe_error_show(
+        cx, arg->loc, last ? last->loc : fn->loc,
+        is_value ? fe_format(cx, "write return %s %s this line",
+                             fe_ast_text(cx->arena, pattern),
+                             pattern == last ? "in place of" : "behind")
+                 : "write return and the value behind this line",
+        "\"%s\" of %s is nothing: %s returns no value", name, of, b->name);
     return true;
 }
 

@@ -78,8 +78,8 @@ refuse_same_gradients(Lower *cx)
                   "gradients of a loss without a batch, or of one that is "
                   "summed over the replicas, are whole already: write %s",
                   text ? text : "aggregated = true"),
-        "this sums over the replicas what is the same on each, and would "
-        "count it once for each");
+        "these gradients are the same on each replica, and their sum over the "
+        "replicas would count them once for each");
 }
 
 static FeValue *

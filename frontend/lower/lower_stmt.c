@@ -202,13 +202,15 @@ refuse_target(Lower *cx, const char *name, const FeValue *v, Loc loc)
     bool is_local = found.binding && found.binding->scope->kind >= SCOPE_FUNC;
     if (v->kind == FE_PARAM)
         fe_error(cx, loc, "\"%s\" is a param, which tfd-run --set sets", name);
-    else
+    else if (is_let)
         fe_error_show(
-            cx, loc, is_let ? found.binding->loc : NO_LOC,
-            is_let
-                ? fe_format(cx, "write mut %s in place of let %s", name, name)
-            : is_local ? fe_format(cx, "declare it as mut %s = ...", name)
-                       : NULL,
+            cx, loc, found.binding->loc,
+            fe_format(cx, "write mut %s in place of let %s", name, name),
+            "\"%s\" is declared by let, and does not change", name);
+    else
+        fe_error_note(
+            cx, loc,
+            is_local ? fe_format(cx, "declare it as mut %s = ...", name) : NULL,
             "\"%s\" is neither a mut nor a variable", name);
 }
 

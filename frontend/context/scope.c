@@ -80,7 +80,8 @@ refuse_second(Lower *cx, const FeScope *scope, const char *name, Loc loc)
     if (!first || (scope->kind != SCOPE_FILE && scope->kind != SCOPE_INSTANCE))
         return;
     fe_error(cx, loc, "\"%s\" is declared twice", name);
-    diag_note(cx->diag, first->loc, "the first time here");
+    diag_note(cx->diag, first->loc,
+              "the first time here: give one of them another name");
 }
 
 FeBinding *

@@ -298,8 +298,8 @@ check_running(Lower *cx, Loc loc)
     if (cx->block)
         return true;
     fe_error_note(cx, loc, declaration_note(cx, loc),
-                  "this is known only when the program runs, and a "
-                  "declaration is evaluated before");
+                  "this is computed when the program runs, as all tensors "
+                  "are, and a declaration is evaluated before");
     return false;
 }
 

@@ -166,9 +166,9 @@ check_elements(Lower *cx, const IrValue *x, const FeShape *s, Loc loc)
                       from, to, (long long)have.c, (long long)want.c);
     else
         fe_error_note(cx, loc, open_note(cx, have, s),
-                      "cannot reshape %s to %s: a length is known only when "
-                      "the program runs",
-                      from, to);
+                      "cannot reshape %s to %s: %s, a number of rows, is "
+                      "known only when the program runs",
+                      from, to, cx->module->symbols.data[have.sym].name);
     return false;
 }
 

@@ -96,8 +96,8 @@ check_rows(Lower *cx, const FeDataset *ds, const IrType *t, const FeArgs *in)
     fe_error_show(cx, in->loc, text ? place : NO_LOC,
                   text ? fe_format(cx, "end it in .batch(n), as in %s", text)
                        : "end the pipeline in .batch(n)",
-                  "a distributed dataset has batches, and one of its elements "
-                  "is %s",
+                  "a distributed dataset has batches, and each element of this "
+                  "one is %s, not rows of a batch",
                   fe_type_text(cx, t));
     return false;
 }

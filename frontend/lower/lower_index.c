@@ -204,13 +204,13 @@ refuse_row(Lower *cx, int64_t i, const FeIndex *x, Loc loc)
     const char *note = NULL;
     if (i >= 0 && x->axis == 0)
         note = fe_format(cx,
-                         "a replica's share of it may have no such row; "
                          "all_reduce(sum, sum(%s[[%lld]], axis = 0)) is the "
-                         "sum of the rows %lld of those that have one",
+                         "sum of the rows %lld of all shares that have one",
                          x->of, (long long)i, (long long)i);
     fe_error_note(cx, loc, note,
-                  "a row of the batch, whose length is known only when the "
-                  "program runs");
+                  "there may be no row %lld: how many rows a share of the "
+                  "batch has is known only when the program runs",
+                  (long long)i);
     return false;
 }
 

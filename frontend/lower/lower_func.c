@@ -266,11 +266,16 @@ bind_param(Lower *cx, const AstList *params, int i, const FeArg *arg,
     if (!arg && !formal->formal.value) {
         const AstNode *first = params->data[0];
         bool has_self = strcmp(first->formal.name, "self") == 0;
-        fe_error_show(cx, call->loc, has_self ? first->loc : NO_LOC,
-                      has_self ? "leave self out here: functions of a module "
-                                 "name its members without it"
-                               : missing_note(cx, call, params, name),
-                      "%s needs the argument \"%s\"", call->name, name);
+        if (has_self)
+            fe_error_show(cx, call->loc, first->loc,
+                          "leave self out here: functions of a module name its "
+                          "members without it",
+                          "%s asks for self, which functions of a module do "
+                          "not have",
+                          call->name);
+        else
+            fe_error_note(cx, call->loc, missing_note(cx, call, params, name),
+                          "%s needs the argument \"%s\"", call->name, name);
         return false;
     }
     if (arg && (!check_rate(cx, formal, arg) ||

@@ -137,8 +137,9 @@ static const struct {
     {"relu6", "write clip($, 0.0, 6.0)"},
     {"hardtanh", "write clip($, -1.0, 1.0)"},
     {"clamp", "write clip($, low, high)"},
-    {"input", "a value that is given to the program is a param: param a: i32 = "
-              "3, which tfd-run --set a=4 sets"},
+    {"input", "leave this line out: a value that is given to the program is a "
+              "param, declared at the top level: param a: i32 = 3, which "
+              "tfd-run --set a=4 sets"},
     {"open",
      "lines of a file are a dataset, declared at the top level: dataset "
      "text = lines($, u8[80]).batch(4)"},

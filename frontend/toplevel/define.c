@@ -41,7 +41,7 @@ parse_define(Lower *cx, const char *name, const char *value,
         strcmp(given->name.text, "num_replicas") != 0 &&
         !fe_find_binding(cx, given->name.text).binding)
         return fe_error_note(cx, given->loc,
-                             fe_format(cx, "the program has %s",
+                             fe_format(cx, "write a number, as -D %s=%s", name,
                                        fe_ast_text(cx->arena, original)),
                              "-D %s=%s is no value: there is no const \"%s\"",
                              name, value, given->name.text);

@@ -573,10 +573,10 @@ read_text(const Csv *c, int component, int64_t column, char *to)
     size_t room = (size_t)c->file->node->bytes[component];
     if (f->len > room)
         return rt_line_error(c->file,
-                             "%s has %zu bytes, more than %s holds; state a "
-                             "longer type",
+                             "%s has %zu bytes, more than %s holds: write "
+                             "u8[%zu] or longer",
                              column_text(c, column), f->len,
-                             rt_file_type_text(c->file, component));
+                             rt_file_type_text(c->file, component), f->len);
     memcpy(to, c->text.data + f->begin, f->len);
     memset(to + f->len, 0, room - f->len);
     return OK;

@@ -90,9 +90,9 @@ lines_next(RtFile *f, RtElement *e, bool *end)
     size_t n = without_end(line, all);
     if (n > room && !f->node->stage->ints[0])
         return rt_line_error(f,
-                             "it has %zu bytes, more than %s holds; state a "
-                             "longer type, or cut = true",
-                             n, rt_file_type_text(f, 0));
+                             "it has %zu bytes, more than %s holds: write "
+                             "u8[%zu] or longer, or cut = true behind it",
+                             n, rt_file_type_text(f, 0), n);
     n = n < room ? n : room;
     memcpy(e->data[0], line, n);
     memset(e->data[0] + n, 0, room - n);

@@ -180,24 +180,40 @@ shape_text(Arena *a, const RtNpyHeader *h)
     return str_text(&s);
 }
 
-/* The repair, in the program or in the file. */
+/* "f32[2]", the type of its rows; NULL where no type has such elements. */
 static const char *
-repair(Arena *a, const RtNpyHeader *h)
+rows_text(Arena *a, const RtNpyHeader *h)
 {
     int t = 0;
     while (t < NUM_DTYPES && strcmp(dtype_info[t].numpy, h->descr) != 0)
         t++;
-    if (h->descr[0] == '>')
-        return arena_printf(a, "; save it with x.astype('<%s')", h->descr + 1);
     if (t == NUM_DTYPES || !*h->descr || h->rank == 0)
-        return "";
+        return NULL;
     RtNpyHeader row = *h;
     row.rank--;
     memmove(row.shape, row.shape + 1, (size_t)row.rank * sizeof *row.shape);
     const char *name = dtype_info[t].name;
-    return row.rank ? arena_printf(a, "; its rows are %s[%s]", name,
-                                   shape_text(a, &row))
-                    : arena_printf(a, "; its rows are %s", name);
+    return row.rank ? arena_printf(a, "%s[%s]", name, shape_text(a, &row))
+                    : name;
+}
+
+/* Rows of another type than the program states. */
+static Status
+refuse_rows(const RtFile *f, int i, const char *of, const RtNpyHeader *h)
+{
+    Arena *a = f->arena;
+    const char *rows = rows_text(a, h), *shape = shape_text(a, h);
+    const char *type = rt_file_type_text(f, i);
+    if (rows)
+        return rt_file_error(
+            f, "%shas rows of %s, not of %s: NumPy wrote '%s' of shape [%s]",
+            of, rows, type, h->descr, shape);
+    const char *repair =
+        h->descr[0] == '>'
+            ? arena_printf(a, "; save it with x.astype('<%s')", h->descr + 1)
+            : "";
+    return rt_file_error(f, "%sholds '%s' of shape [%s], not rows of %s%s", of,
+                         h->descr, shape, type, repair);
 }
 
 static Status
@@ -206,9 +222,7 @@ check(const RtFile *f, RtStream *s, int i, const char *of, const RtNpyHeader *h)
     size_t bytes, have;
     const IrType *t = rt_file_type(f, i);
     if (!agrees(t, h))
-        return rt_file_error(f, "%sholds '%s' of shape [%s], not rows of %s%s",
-                             of, h->descr, shape_text(f->arena, h),
-                             rt_file_type_text(f, i), repair(f->arena, h));
+        return refuse_rows(f, i, of, h);
     if (h->fortran_order)
         return rt_file_error(f,
                              "%sis in column-major order; save it with "

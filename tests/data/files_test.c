@@ -207,8 +207,8 @@ a_file_of_another_type_is_refused(void **state)
     expect_npy_error("{'descr': '<f8', 'fortran_order': False, 'shape': (3, "
                      "2), }",
                      48,
-                     "holds '<f8' of shape [3, 2], not rows of f32[2]; its "
-                     "rows are f64[2]");
+                     "has rows of f64[2], not of f32[2]: NumPy wrote '<f8' of "
+                     "shape [3, 2]");
     expect_npy_error("{'descr': '>f4', 'fortran_order': False, 'shape': (3, "
                      "2), }",
                      24,
@@ -217,13 +217,13 @@ a_file_of_another_type_is_refused(void **state)
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': (3, "
                      "4), }",
                      48,
-                     "holds '<f4' of shape [3, 4], not rows of f32[2]; its "
-                     "rows are f32[4]");
+                     "has rows of f32[4], not of f32[2]: NumPy wrote '<f4' of "
+                     "shape [3, 4]");
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), "
                      "}",
                      24,
-                     "holds '<f4' of shape [6], not rows of f32[2]; its rows "
-                     "are f32");
+                     "has rows of f32, not of f32[2]: NumPy wrote '<f4' of "
+                     "shape [6]");
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': (), }",
                      24, "holds '<f4' of shape [], not rows of f32[2]");
     expect_npy_error("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), "

@@ -181,8 +181,8 @@ static const struct {
     {"1,1.\n", TWO, "\"t.csv\", line 1: \"1.\" in column 1 is no i32; "
      "declare it as f32"},
     {"abc\nabcd\n", TEXT,
-     "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds; state a "
-     "longer type"},
+     "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds: write "
+     "u8[4] or longer"},
     {"2\n", CSV(0, "", "bool") BATCH(8, "bool[b8]"),
      "\"t.csv\", line 1: \"2\" in column 0 is no bool; "
      "declare it as i64"},
@@ -216,7 +216,8 @@ lines_of_text(void **state)
     expect(LINES(0), "");
     write_text("t.txt", "ab\nabcd\n");
     expect_error(LINES(0), "\"t.txt\", line 2: it has 4 bytes, more than u8[3] "
-                           "holds; state a longer type, or cut = true");
+                           "holds: write u8[4] or longer, or cut = true "
+                           "behind it");
     expect(LINES(1), "[[97 98 0] [97 98 99]]");
 }
 
@@ -517,8 +518,8 @@ arrays(void **state)
                  "\"t.npz\" has no array \"z\"; it has \"x\", \"y\"");
     expect_error(
         NPZ("\"x\"", "i8[2]") BATCH(2, "i8[b2, 2]"),
-        "\"t.npz\" array \"x\" holds '<f4' of shape [3, 2], not rows of "
-        "i8[2]; its rows are f32[2]");
+        "\"t.npz\" array \"x\" has rows of f32[2], not of i8[2]: NumPy wrote "
+        "'<f4' of shape [3, 2]");
     write_npz("(2, 2)", false);
     expect_error(XY, "\"t.npz\" has 2 rows of \"x\" and 3 of \"y\"");
     write_npz("(4, 2)", false);

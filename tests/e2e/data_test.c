@@ -202,8 +202,8 @@ mistakes_are_told_before_main_begins(void **state)
         "tfd-run: note: while opening the dataset \"data\"\n");
     assert_string_equal(
         told(a, dir, "range(3).zip(npy(\"images-*.npy\", f32[2]))"),
-        "tfd-run: error: one.tfd:1:26: \"images-1.npy\" holds '|u1' of shape "
-        "[1, 2], not rows of f32[2]; its rows are u8[2]\n"
+        "tfd-run: error: one.tfd:1:26: \"images-1.npy\" has rows of u8[2], "
+        "not of f32[2]: NumPy wrote '|u1' of shape [1, 2]\n"
         "    1 | dataset d = range(3).zip(npy(\"images-*.npy\", f32[2]))\n"
         "      |                          ^~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
         "tfd-run: note: while opening npy(\"images-1.npy\") at one.tfd:1:26\n"

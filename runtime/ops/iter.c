@@ -327,8 +327,8 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
     Status st = rt_agree_on_next(run, h->iterator, &more);
     if (!more)
         return rt_fault(inv, h, STATUS_INPUT,
-                        "\"next\" finds no more elements: has_next tells "
-                        "whether there is one");
+                        "\"next\" finds no more elements: a loop over all of "
+                        "them is while has_next(it) { ... }");
     rt_end_copy(run, h->iterator);
     if (!st)
         st = rt_iter_next(h->iterator->iter);

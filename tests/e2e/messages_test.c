@@ -212,8 +212,8 @@ static const Mistake mistakes[] = {
      "  let it = iter(distribute(range(4).batch(4)))\n"
      "  let (one, two) = (next(it), next(it))\n"
      "}\n",
-     "program.tfd:3:31: error: \"next\" finds no more elements: has_next tells "
-     "whether there is one\n",
+     "program.tfd:3:31: error: \"next\" finds no more elements: a loop over "
+     "all of them is while has_next(it) { ... }\n",
      true},
     {"strategy mirrored(devices = \"cpu:0-2\", cross_device_ops = "
      "\"hierarchical_copy\")\n"

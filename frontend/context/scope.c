@@ -407,8 +407,14 @@ name_note(Lower *cx, const char *name, const char *rest)
         return fe_format(cx, "it is in the standard library: use %s", library);
     if (fe_hint_is_module(name))
         return module_note(cx, name, rest);
-    if (fe_hint_call(name))
-        return fe_filled(cx, fe_hint_call(name), args ? args : "x", args);
+    const char *call = fe_hint_call(name);
+    if (call) {
+        const char *text = fe_filled(cx, call, args ? args : "x", args);
+        bool is_computed = strncmp(call, "write clip(", 11) == 0;
+        return !cx->block && is_computed
+                   ? fe_format(cx, "in main or in a function %s", text)
+                   : text;
+    }
     const char *near = ours ? ours : nearest_visible(cx, name);
     bool is_it = ours || (near && strcasecmp(near, name) == 0);
     const char *theirs = is_it ? NULL : fe_elsewhere_note(cx, NULL, name);

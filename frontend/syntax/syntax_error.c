@@ -780,6 +780,23 @@ note_open_bracket(FeParser *ps)
         note_open(ps, b);
 }
 
+/* A bracket that is open where a statement ends, or the next one begins. */
+static bool
+report_open_bracket(FeParser *ps, const Expected *set)
+{
+    const FeBracket *b = open_before(ps);
+    bool is_paren = b && b->kind == OPEN_PAREN && expects(set, ")");
+    bool is_square = b && b->kind == OPEN_SQUARE && expects(set, "]");
+    bool is_end = is_nothing(&ps->last) || is_reserved(ps->last.kind) ||
+                  is_closer(ps->last.kind);
+    if (!is_missing(ps) || !is_end || !(is_paren || is_square))
+        return false;
+    fe_syntax_error(ps, place_of_error(ps), "a %c is not closed",
+                    (char)b->kind);
+    note_open(ps, b);
+    return true;
+}
+
 static void
 report_expected(FeParser *ps, const Expected *set)
 {
@@ -807,7 +824,8 @@ report(FeParser *ps, const Expected *set)
         return;
     if (report_foreign_word(ps))
         return;
-    if (!report_open_block(ps) && !report_slip(ps, set))
+    if (!report_open_block(ps) && !report_slip(ps, set) &&
+        !report_open_bracket(ps, set))
         report_expected(ps, set);
     note_keyword(ps, set);
 }

@@ -463,7 +463,7 @@ errors_are_found_in_one_go(void **state)
                      "}\n");
     assert_null(p.tree);
     assert_non_null(strstr(p.errors, "t.tfd:1:13: error: expected an expre"));
-    assert_non_null(strstr(p.errors, "t.tfd:3:12: error: expected"));
+    assert_non_null(strstr(p.errors, "t.tfd:3:12: error: a ( is not closed"));
     assert_non_null(strstr(p.errors, "t.tfd:6:9: error: expected \"=\""));
     assert_non_null(strstr(p.errors, "t.tfd:9:5: error: expected"));
     int count = 0;

@@ -123,12 +123,34 @@ fe_index_error(Lower *cx, int64_t i, const FeAxis *axis, const FeOwn *at)
     return false;
 }
 
+/* "[1, 2]" of "[1.0, 2.0]"; NULL of what is no list of such numbers. */
+static const char *
+as_integers(Lower *cx, const char *text)
+{
+    Str s = str_new(cx->arena);
+    if (*text != '[' || strspn(text, "[]0123456789., -") != strlen(text))
+        return NULL;
+    for (; *text; text++) {
+        bool is_whole = strncmp(text, ".0", 2) == 0 && strchr(",]", text[2]);
+        if (*text == '.' && !is_whole)
+            return NULL;
+        if (is_whole)
+            text++;
+        else
+            str_addc(&s, *text);
+    }
+    return str_text(&s);
+}
+
 bool
 fe_index_dtype_error(Lower *cx, DType t, const FeOwn *at)
 {
     const char *text = fe_own_text(cx, at);
+    const char *integers = text ? as_integers(cx, text) : NULL;
     fe_error_own(cx, at, NO_LOC,
-                 fe_format(cx, "cast it: i32(%s)", text ? text : "..."),
+                 integers
+                     ? fe_format(cx, "write %s", integers)
+                     : fe_format(cx, "cast it: i32(%s)", text ? text : "..."),
                  "an index is an integer, not %s", dtype_info[t].name);
     return false;
 }

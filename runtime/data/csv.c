@@ -263,6 +263,17 @@ header_text(const Csv *c)
     return str_text(&s);
 }
 
+/* The column that was meant: of a name much like it, or that begins so. */
+static const char *
+near_column(const Csv *c, const char *name)
+{
+    const char *near = nearest_name(name, c->header.data, c->header.len);
+    for (int i = 0; i < c->header.len && !near && *name; i++)
+        if (strncmp(c->header.data[i], name, strlen(name)) == 0)
+            near = c->header.data[i];
+    return near;
+}
+
 static Status
 find_column(Csv *c, const char *name, int64_t *out)
 {
@@ -274,8 +285,7 @@ find_column(Csv *c, const char *name, int64_t *out)
             return rt_file_error(c->file, "has two columns \"%s\"", name);
         *out = i;
     }
-    const char *near =
-        *out < 0 ? nearest_name(name, c->header.data, c->header.len) : NULL;
+    const char *near = *out < 0 ? near_column(c, name) : NULL;
     if (near)
         return rt_file_error(c->file,
                              "has no column \"%s\"; it has %s: write %s in "

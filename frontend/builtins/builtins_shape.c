@@ -138,9 +138,9 @@ open_note(Lower *cx, Dim elements, const FeShape *s)
     bool is_grid = s->rank > 1;
     return fe_format(
         cx,
-        "a replica's share has no certain number of rows: group them in the "
-        "dataset, by .batch(%lld, drop_remainder = true).batch(%lld) in place "
-        "of its .batch(...), and an element has rows of %lld without reshape",
+        "leave reshape out and write .batch(%lld, drop_remainder = true)"
+        ".batch(%lld) in place of .batch(...) in the dataset: its elements "
+        "then have rows of %lld",
         (long long)s->dims[is_grid].c, is_grid ? (long long)s->dims[0].c : 1,
         (long long)s->dims[is_grid].c);
 }

@@ -235,15 +235,6 @@ find_loss(Lower *cx)
 }
 
 const char *
-fe_tuple_text(Lower *cx, const char *items)
-{
-    if (*items == '(')
-        return items;
-    bool is_number = strspn(items, "-0123456789") == strlen(items);
-    return fe_format(cx, is_number ? "(%s,)" : "(%s)", items);
-}
-
-const char *
 fe_filled(Lower *cx, const char *hint, const char *text, const char *args)
 {
     Str s = str_new(cx->arena);
@@ -282,6 +273,16 @@ arguments_in(Lower *cx, const char *text)
             return fe_format(cx, "%.*s", n - 1, text + 1);
     }
     return NULL;
+}
+
+const char *
+fe_tuple_text(Lower *cx, const char *items)
+{
+    const char *within = arguments_in(cx, items);
+    if (within && strlen(within) + 2 == strlen(items))
+        return items;
+    bool is_number = strspn(items, "-0123456789") == strlen(items);
+    return fe_format(cx, is_number ? "(%s,)" : "(%s)", items);
 }
 
 const char *

@@ -8,10 +8,11 @@
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
-#include "runtime/cluster/control/membership.h"
+#include "runtime/cluster/control/membership_impl.h"
 
 enum { MOST = 4, SAID = 1 << 16 };
 
@@ -26,6 +27,7 @@ typedef struct Stage {
     char said[SAID];
     int sent[RT_NUM_FRAMES]; /* of each type */
     int evicted;             /* the last rank; -1: none */
+    int connection;          /* of rank 1; 0: none that anybody looks at */
 } Stage;
 
 static void
@@ -92,9 +94,9 @@ static void
 give(Stage *s, int rank, const RtFrame *f)
 {
     RtRoute from = route_of(rank);
+    int fd = rank == 1 && s->connection ? s->connection : 1000 + rank;
     assert_true(rt_frame_is_good(f));
-    rt_membership_receive(s->membership, &from, 10 + rank, f->bytes, f->len,
-                          s->now);
+    rt_membership_receive(s->membership, &from, fd, f->bytes, f->len, s->now);
 }
 
 static RtHello
@@ -128,20 +130,26 @@ heartbeat(Stage *s, int rank, RtHeartbeat b)
 }
 
 static void
-join_with(Stage *s, int size, const char *machine, const char *diagnose)
+join_opened(Stage *s)
 {
-    stage_open_with(s, size, machine, 0, diagnose);
-    for (int i = 0; i < size; i++) {
-        RtHello h = hello_of(i, size);
+    for (int i = 0; i < s->size; i++) {
+        RtHello h = hello_of(i, s->size);
         say_hello(s, &h, (uint64_t)i + 1);
     }
-    for (int i = 0; i < size; i++) {
+    for (int i = 0; i < s->size; i++) {
         RtFrame f = rt_frame_new(s->arena, RT_FRAME_LINKED, 0, 0);
         RtLinked linked = {0};
         rt_frame_linked(&f, &linked);
         give(s, i, &f);
     }
     assert_true(rt_membership_has_begun(s->membership));
+}
+
+static void
+join_with(Stage *s, int size, const char *machine, const char *diagnose)
+{
+    stage_open_with(s, size, machine, 0, diagnose);
+    join_opened(s);
 }
 
 static void
@@ -326,7 +334,7 @@ dead_ranks_are_named(void **state)
     Stage s;
     join(&s, 4);
     run_for(&s, 1, 2, -1);
-    rt_membership_closed(s.membership, 12, s.now);
+    rt_membership_closed(s.membership, 1002, s.now);
     run_for(&s, 0.5, 2, 2);
     assert_int_equal(s.evicted, 2);
     expect(&s,
@@ -349,7 +357,7 @@ dead_ranks_are_named(void **state)
 static void
 lose_rank_1(Stage *s, const char *part)
 {
-    rt_membership_closed(s->membership, 11, s->now);
+    rt_membership_closed(s->membership, 1001, s->now);
     for (int i = 0; i < 9; i++) {
         assert_true(i > 6 || !rt_membership_is_stopped(s->membership));
         s->now += 0.1;
@@ -381,7 +389,7 @@ heartbeats_of_the_dead_are_written(void **state)
     assert_non_null(mkdtemp(folder));
     join_with(&s, 4, "server's", folder);
     run_for(&s, 1, 2, -1);
-    rt_membership_closed(s.membership, 12, s.now);
+    rt_membership_closed(s.membership, 1002, s.now);
     run_for(&s, 1, 2, 2);
     const char *path =
         arena_printf(s.arena, "%s/rank-2-heartbeats.txt", folder);
@@ -488,6 +496,50 @@ own_gaps_are_no_silence(void **state)
     s.now += 60;
     rt_membership_tick(s.membership, s.now);
     run_for(&s, 1, -1, -1);
+    assert_string_equal(s.said, "");
+    arena_release(s.arena);
+}
+
+/* The thread that reads gets no processor: what came is a sign of its sender. */
+static void
+what_is_not_read_yet_is_no_silence(void **state)
+{
+    (void)state;
+    Stage s;
+    int ends[2];
+    char byte = 'x';
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    stage_open(&s, 2);
+    s.connection = ends[0];
+    join_opened(&s);
+    run_for(&s, 1, -1, -1);
+    assert_int_equal(write(ends[1], &byte, 1), 1);
+    run_for(&s, 10, -1, 1);
+    assert_string_equal(s.said, "");
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    run_for(&s, 4.5, -1, 1);
+    assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is silent: no "));
+    close(ends[0]);
+    close(ends[1]);
+    arena_release(s.arena);
+}
+
+/* Its heartbeats do not come, but its memory, which the server maps, tells that
+ * it goes on. */
+static void
+who_is_seen_to_go_on_is_not_silent(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 2);
+    run_for(&s, 1, -1, -1);
+    for (int i = 0; i < 60; i++) {
+        RtMemberState *member = &s.membership->members[1];
+        RtHeartbeat at = member->heartbeat;
+        at.call += i % 10 == 0;
+        rt_membership_locate(s.membership, member, &at, s.now);
+        run_for(&s, 0.1, -1, 1);
+    }
     assert_string_equal(s.said, "");
     arena_release(s.arena);
 }
@@ -617,6 +669,8 @@ main(int argc, char **argv)
         cmocka_unit_test(silent_ranks_are_named),
         cmocka_unit_test(all_silent_ranks_are_said_at_once),
         cmocka_unit_test(own_gaps_are_no_silence),
+        cmocka_unit_test(what_is_not_read_yet_is_no_silence),
+        cmocka_unit_test(who_is_seen_to_go_on_is_not_silent),
         cmocka_unit_test(absent_ranks_are_named),
         cmocka_unit_test(slow_ranks_are_noted),
         cmocka_unit_test(exchanges_are_watched),

@@ -21,6 +21,7 @@
 #include <string.h>
 #include "ir/base/message.h"
 #include "runtime/cluster/control/membership_impl.h"
+#include "runtime/cluster/zmq/socket.h"
 
 static const double last_heartbeats = 0.25; /* until the others' have come */
 static const double last_calls = 0.8;       /* until they wait for it, on other
@@ -345,10 +346,25 @@ list_remote(const RtMembership *r, bool *which)
     return count;
 }
 
+/* Since it was heard, or seen to go on. */
 static double
 silence_of(const RtMemberState *member, double now)
 {
-    return is_here(member) && member->lost <= 0 ? now - member->heard : 0;
+    double sign = member->heard > member->moved ? member->heard : member->moved;
+    return is_here(member) && member->lost <= 0 ? now - sign : 0;
+}
+
+/* What came and waits to be read is a sign, too: on a busy machine the thread
+ * that reads may get no processor for seconds. */
+static void
+look_for_unread(RtMembership *r, double now)
+{
+    for (int i = 0; i < r->config.size; i++) {
+        RtMemberState *member = &r->members[i];
+        if (silence_of(member, now) >= silence_noted &&
+            rt_zmq_has_unread(member->fd))
+            member->heard = now;
+    }
 }
 
 /* Several processes of other machines, all of them at the same time: it is the
@@ -415,6 +431,7 @@ look_for_silent(RtMembership *r, int rank, double now)
 static void
 look_for_all_silent(RtMembership *r, double now)
 {
+    look_for_unread(r, now);
     if (look_for_own_network(r, now))
         return;
     for (int i = 0; i < r->config.size && r->phase < PHASE_STOPPED; i++)

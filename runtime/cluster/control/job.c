@@ -296,7 +296,7 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     RtMember *m = NEW(a, RtMember);
     m->arena = a;
     m->options = *options;
-    m->bell = m->server_rank = -1;
+    m->bell = m->server_rank = m->server_fd = -1;
     m->timeout = config->timeout > 0 ? config->timeout : RT_JOB_TIMEOUT;
     m->silence = options->silence > 0 ? options->silence : RT_JOB_SILENCE;
     m->interrupted = config->interrupted;

@@ -55,6 +55,7 @@ typedef struct RtMember {
     RtConnection connections[RT_MOST_CONNECTIONS];
     int num_connections;
     RtConnection *server; /* NULL: none has answered */
+    int server_fd;        /* over which it was heard last; -1: it was not */
     RtServer *own_server; /* NULL: it is elsewhere */
     double last_words;    /* seconds that it gets when all is closed */
     int server_rank;      /* whose process it is; -1: none is known */

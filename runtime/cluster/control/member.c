@@ -398,6 +398,7 @@ read_events(RtMember *m, RtConnection *c)
             count_refusals(m);
         } else if (c == m->server) {
             m->server_lost = rt_seconds();
+            m->server_fd = -1;
         }
     }
 }
@@ -497,6 +498,7 @@ read_messages(RtMember *m, RtConnection *c)
         m->zmq->zmq_msg_init(&body);
         bool got = m->zmq->zmq_msg_recv(&body, c->socket, ZMQ_DONTWAIT) >= 0;
         if (got) {
+            m->server_fd = m->zmq->zmq_msg_get(&body, ZMQ_SRCFD);
             Arena *a = arena_new(NULL, "a frame");
             RtFrame f = rt_frame_read(a, m->zmq->zmq_msg_data(&body),
                                       m->zmq->zmq_msg_size(&body));
@@ -547,6 +549,8 @@ look_for_silence(RtMember *m, double now)
     if (gap > 0.5)
         m->heard += gap;
     m->looked = now;
+    if (now - m->heard >= silence_noted && rt_zmq_has_unread(m->server_fd))
+        m->heard = now;
     double silence = now - m->heard;
     if (silence < silence_noted)
         m->silence_said = false;

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include "ir/base/hash/siphash.h"
 
 static const char zap_domain[] = "tfd";
@@ -329,4 +330,11 @@ rt_zmq_next_event(const RtZmq *zmq, void *monitor, int *event, int32_t *value)
     *event = kind;
     zmq->zmq_recv(monitor, bytes, sizeof bytes, 0);
     return true;
+}
+
+bool
+rt_zmq_has_unread(int fd)
+{
+    char byte;
+    return fd >= 0 && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }

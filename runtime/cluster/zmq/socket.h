@@ -64,4 +64,9 @@ void rt_zmq_close_monitor(const RtZmq *zmq, void *socket, void *monitor);
 bool rt_zmq_next_event(const RtZmq *zmq, void *monitor, int *event,
                        int32_t *value);
 
+/* Whether bytes have come over connection fd (ZMQ_SRCFD of a message) which
+ * libzmq's thread has not read yet: where it gets no processor, who sent them
+ * only seems silent.  -1: there is no connection. */
+bool rt_zmq_has_unread(int fd);
+
 #endif

@@ -83,9 +83,21 @@ def send(port, what):
             return ""
 
 
+def joined_page(port):
+    """The page when both workers and both servers are on it."""
+    wanted = [(f"tfd_{role}_up", f'{role}="{i}"')
+              for role in ("worker", "server") for i in range(2)]
+    begun = time.time()
+    while True:
+        answer = get(port)
+        samples = read(answer[2])
+        if time.time() - begun > 20 or all(key in samples for key in wanted):
+            return answer, samples
+        time.sleep(0.05)
+
+
 def page(port):
-    status, kind, body = get(port)
-    samples = read(body)
+    (status, kind, body), samples = joined_page(port)
     both = sum(samples["tfd_worker_closures_total", f'worker="{i}"']
                for i in range(2))
     check("the page is in the text format", status == 200 and

@@ -111,6 +111,16 @@ pass_grad_rule_rsqrt(Grad *g, const IrOp *op)
     pass_grad_add(g, op->operands[0], mul(g, half, cube));
 }
 
+/* (1 - x)(1 + x) loses nothing near -1 and 1, as 1 - x^2 does. */
+void
+pass_grad_rule_asin(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *one = pass_grad_constant(g, x, 1);
+    IrValue *left = sub(g, one, x), *right = add(g, one, x);
+    IrValue *slope = pass_grad1(g, OP_rsqrt, mul(g, left, right));
+    pass_grad_add(g, x, mul(g, pass_grad_out(g, op), slope));
+}
+
 void
 pass_grad_rule_tanh(Grad *g, const IrOp *op)
 {

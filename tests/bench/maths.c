@@ -199,6 +199,7 @@ static const struct Range {
 } ranges[] = {
     {MATHS_exp, -20, 20},    {MATHS_expm1, -8, 8},   {MATHS_log, 1e-3, 100},
     {MATHS_log1p, -0.9, 50}, {MATHS_sin, -100, 100}, {MATHS_cos, -100, 100},
+    {MATHS_asin, -1, 1},
     {MATHS_tanh, -4, 4},     {MATHS_erf, -3, 3},     {MATHS_pow, 0.01, 20},
 };
 

@@ -50,7 +50,7 @@ magnitude(uint64_t bits)
 static Scalar
 value_of(OpValues values, DType t, uint64_t bits)
 {
-    bool negative = values == VALUES_ANY && bits & 1;
+    bool negative = (values == VALUES_ANY || values == VALUES_UNIT) && bits & 1;
     if (t == DT_bool || values == VALUES_FLAGS)
         return scalar_int(DT_i64, bits >> 8 & 1);
     if (!dtype_is_float(t)) {
@@ -58,7 +58,7 @@ value_of(OpValues values, DType t, uint64_t bits)
         bool is_signed = dtype_info[t].kind == DTYPE_SIGNED;
         return scalar_int(DT_i64, negative && is_signed ? -x : x);
     }
-    double x = magnitude(bits);
+    double x = magnitude(bits) * (values == VALUES_UNIT ? 0.45 : 1);
     return scalar_float(DT_f64, negative ? -x : x);
 }
 

@@ -21,7 +21,12 @@ typedef struct OpCase {
 
 enum { SIZE_BATCH = -1, OP_MAX_ARGS = 32, SAMPLE_ROWS = 65 };
 
-typedef enum OpValues { VALUES_ANY, VALUES_POSITIVE, VALUES_FLAGS } OpValues;
+typedef enum OpValues {
+    VALUES_ANY,
+    VALUES_POSITIVE,
+    VALUES_UNIT,
+    VALUES_FLAGS
+} OpValues;
 
 typedef struct OpArg {
     IrType type;

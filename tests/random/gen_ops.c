@@ -149,6 +149,7 @@ static const Unary unaries[] = {
     {"tanh(%s)", SMOOTH, 1},
     {"sigmoid(%s)", SMOOTH, 1},
     {"erf(%s)", SMOOTH, 1},
+    {"asin(sin(%s) * 0.9)", SMOOTH, 2},
     {"exp(sin(%s))", SMOOTH, 3},
     {"expm1(tanh(%s))", SMOOTH, 2},
     {"sin(%s) ** 2", SMOOTH, 1},

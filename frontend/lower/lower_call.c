@@ -142,12 +142,13 @@ unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
     const char *ours = fe_hint_argument(arg->name), *here = NULL;
     for (int i = 0; i < n && !here; i++)
         here = ours && strcmp(names[i], ours) == 0 ? ours : NULL;
-    bool is_one = here && arg->node && strcmp(here, "beta1") != 0;
+    /* betas are two numbers, of which beta1 takes one. */
+    bool is_renamed = here && arg->node && strcmp(here, "beta1") != 0;
     near = near ? near : here;
     fe_error_note(cx, arg->whole,
-                  is_one ? renamed_note(cx, call, arg, here)
-                  : near ? fe_format(cx, "did you mean \"%s\"?", near)
-                         : arguments_note(cx, n, names),
+                  is_renamed ? renamed_note(cx, call, arg, here)
+                  : near     ? fe_format(cx, "did you mean \"%s\"?", near)
+                             : arguments_note(cx, n, names),
                   "%s has no argument \"%s\"", call->name, arg->name);
     return false;
 }

@@ -11,8 +11,8 @@
  * temporary file.
  *
  * Then a training that failed is resumed with intact files, and must end with
- * the bits of the undisturbed one; variables are restored once more, and tfdc is
- * run once more on the cache that the failure left.
+ * the bits of the undisturbed one; variables are restored once more; and tfdc
+ * is run once more on the cache that the failure left.
  */
 #include <dirent.h>
 #include "ir/base/io/file.h"
@@ -290,9 +290,9 @@ checksum_in(const char *out)
     return at ? arena_strndup(arena, at, strcspn(at, "\n")) : "";
 }
 
-/* Those of checkpoints were looked at. */
+/* What is left of a run that failed, judge() has looked at. */
 static void
-training_failed(const Fault *f)
+no_more_to_check(const Fault *f)
 {
     (void)f;
 }
@@ -342,8 +342,9 @@ prepare_training(void)
 }
 
 static const Trial trainings[] = {
-    {"training", "empty", 3, train, training_failed, training_ended},
-    {"a resumed training", "half", 1, train, training_failed, training_ended},
+    {"training", "empty", 3, train, no_more_to_check, training_ended},
+    {"a resumed training", "half", 1, train, no_more_to_check,
+     training_ended},
 };
 
 static void
@@ -403,7 +404,7 @@ prepare_restore(void)
 }
 
 static const Trial restores[] = {
-    {"restore", "saved", 1, restore, training_failed, restore_ended},
+    {"restore", "saved", 1, restore, no_more_to_check, restore_ended},
 };
 
 static void

@@ -33,7 +33,7 @@ SMALL = {
 }
 # Devices of plans: a replica each.  Runs are on the first GPU, and on as many as
 # the plan has replicas, if they are there.
-PLANS = {"ragged": ["cuda:0-2"]}
+PLANS = {"contexts": ["cuda:0-1"], "ragged": ["cuda:0-2"]}
 # It restores what charlm has saved.
 WITHOUT_RUN = {"write"}
 # Two steps each, at their own sizes.

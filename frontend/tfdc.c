@@ -44,6 +44,7 @@ enum {
     OPT_EXPAND,
     OPT_EXPLAIN,
     OPT_TARGET,
+    OPT_PRECISION,
     OPT_CHECK_NAN,
     OPT_WIDEN,
     OPT_LEVEL,
@@ -53,6 +54,7 @@ enum {
 static const char *const to_names[] = {
     "ast", "ir", "placed", "kernels", "llvm", "asm", "ptx", "plan", NULL};
 static const char *const from_names[] = {"ir", "placed", "kernels", NULL};
+static const char *const precision_names[] = {"exact", "tf32", NULL};
 static const char *const level_names[] = {"0", "1", "2", "3", NULL};
 
 static const OptionRow rows[NUM_OPTS] = {
@@ -139,6 +141,14 @@ static const OptionRow rows[NUM_OPTS] = {
                             "x86-64-v4+amx, and sm_80 or sm_90 for GPUs "
                             "(default: native; for cuda devices "
                             "native,sm_80)"},
+    [OPT_PRECISION] = {.name = "precision",
+                       .arg = "NAME",
+                       .values = precision_names,
+                       .help = "how GPUs compute products of matrices and "
+                               "convolutions: with the same bits as all other "
+                               "devices (exact, the default), or on tensor "
+                               "cores, with operands rounded to TF32 and "
+                               "another order of sums"},
     [OPT_CHECK_NAN] = {.name = "check-nan",
                        .help = "each operation in a kernel of its own, so that "
                                "tfd-run --check-nan names the one that makes a "
@@ -680,12 +690,15 @@ read_options(Tfdc *t)
     t->dump_dir = options_value(o, OPT_DUMP, NULL);
     t->print_after = options_value(o, OPT_PRINT_AFTER, NULL);
     int level = atoi(options_value(o, OPT_LEVEL, "2"));
-    t->passes = (PassOptions){.level = level,
-                              .keep_apart = options_given(o, OPT_CHECK_NAN),
-                              .verify_each = options_given(o, OPT_VERIFY),
-                              .time = options_given(o, OPT_TIME),
-                              .after = after_pass,
-                              .after_data = t};
+    t->passes = (PassOptions){
+        .level = level,
+        .keep_apart = options_given(o, OPT_CHECK_NAN),
+        .tf32 = choice(precision_names,
+                       options_value(o, OPT_PRECISION, "exact")) == 1,
+        .verify_each = options_given(o, OPT_VERIFY),
+        .time = options_given(o, OPT_TIME),
+        .after = after_pass,
+        .after_data = t};
     t->backend = (BeOptions){.targets = options_value(o, OPT_TARGET, NULL),
                              .level = level,
                              .verify = options_given(o, OPT_VERIFY)};

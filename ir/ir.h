@@ -414,7 +414,6 @@ const void *ir_data(const IrOp *op, IrAttrName a, int64_t *size);
  * there, and how many there are. */
 bool ir_op_names(const IrOp *op, Dim *size);
 void ir_set_int(IrOp *op, IrAttrName a, int64_t x);
-/* Whether the operation may have that attribute. */
 void ir_set_enum(IrOp *op, IrAttrName a, int x);
 void ir_set_text(IrOp *op, IrAttrName a, const char *text);
 void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);

@@ -14,6 +14,7 @@
 #include "ir/dataset/sharding.h"
 #include "ir/dataset/stage.h"
 #include "ir/ir.h"
+#include "ir/ops/op.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
 #include "passes/distribute/algorithm.h"
@@ -277,6 +278,36 @@ explain_host(Str *out, Arena *a, const IrModule *m, int64_t devices)
 
 /* ---- GPUs ---------------------------------------------------------------- */
 
+typedef struct Products {
+    int all, tf32;
+} Products;
+
+static void
+count_product(IrOp *op, void *data)
+{
+    Products *p = data;
+    if (ir_attr_index(op->kind, A_tf32) < 0)
+        return;
+    p->all++;
+    p->tf32 += ir_int(op, A_tf32) != 0;
+}
+
+/* Nothing where all products are exact. */
+static void
+explain_precision(Str *out, const IrModule *m)
+{
+    Products p = {0};
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_walk(fn->body, count_product, &p);
+    if (p.tf32)
+        str_addf(out,
+                 "\nprecision\n  %d of %d products are computed in TF32 by "
+                 "GPUs' tensor cores, which have an order of sums of their "
+                 "own: results differ from those of a CPU (--precision "
+                 "tf32)\n",
+                 p.tf32, p.all);
+}
+
 static void
 explain_part(Str *out, const char *what, int64_t bytes, const char *note)
 {
@@ -398,5 +429,6 @@ pass_explain(Str *out, const IrModule *m)
     pass_explain_inserted(out, m);
     pass_explain_processes(out, m);
     pass_explain_servers(out, m);
+    explain_precision(out, m);
     explain_memory(out, m);
 }

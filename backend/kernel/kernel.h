@@ -129,6 +129,7 @@ struct KNode {
             KBlock body;
             KNode *x, *y; /* of one dtype, in the body or around */
             bool pairs;   /* x and y are bf16, added as ir/rules/pairs.h says */
+            bool tf32;    /* of f32: tensor cores may compute it (D36) */
         } contract;       /* CONTRACT */
         struct {
             KVar *var; /* the new index */

@@ -263,6 +263,7 @@ parse_contract(Reader *r, KNode *n)
     int outside = r->open.len;
     KNode *yields[2] = {0};
     n->contract.pairs = ir_parse_accept_word(&r->p, "pairs");
+    n->contract.tf32 = ir_parse_accept_word(&r->p, "tf32");
     n->contract.ranges = parse_ranges(r);
     ir_parse_expect(&r->p, '{');
     n->contract.body = parse_yielding(r, 2, yields);

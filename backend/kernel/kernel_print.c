@@ -267,6 +267,7 @@ print_value(Str *out, const KNode *n, int depth)
         return;
     case K_CONTRACT:
         str_add(out, n->contract.pairs ? " pairs" : "");
+        str_add(out, n->contract.tf32 ? " tf32" : "");
         open_body(out, &n->contract.ranges, &n->contract.body, depth);
         print_yield(out, n->contract.x, n->contract.y, depth);
         return;

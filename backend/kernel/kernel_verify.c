@@ -252,6 +252,8 @@ check_contract(Check *c, const KNode *n)
     if (!c->error && n->contract.pairs &&
         !(be_kernel_is_bf16(n->contract.x) && be_kernel_is_bf16(n->contract.y)))
         fail(c, "%%%d adds pairs of elements that may not be bf16", n->id);
+    if (!c->error && n->contract.tf32 && n->dtype != DT_f32)
+        fail(c, "%%%d rounds elements to TF32 that are not f32", n->id);
 }
 
 /* Neighbouring lanes must store to neighbouring elements. */

@@ -286,7 +286,8 @@ emit_launch(BeUnit *u, Arena *a, const BeKernel *k, const BeTarget *t,
     begin_function(&p);
     annotate(&p, "reqntidx", p.shape.threads);
     /* One block may use all registers: by default the assembler spills. */
-    annotate(&p, "minctasm", 1);
+    annotate(&p, "minctasm",
+             p.is_rest ? 1 : be_ptx_tile_resident(&p.shape.tiles));
     p.shared = shared_memory(&p);
     p.thread = special(&p, "llvm.nvvm.read.ptx.sreg.tid.x");
     p.block = special(&p, "llvm.nvvm.read.ptx.sreg.ctaid.x");

@@ -156,11 +156,13 @@ has_one_load(Emit *e, const PtxTiles *t, const PtxOperand *o)
     return loads == 1;
 }
 
+/* What tensor cores multiply is rounded on its way. */
 static void
 find_copy(Emit *e, const PtxTiles *t, PtxOperand *o)
 {
     const KNode *n = o->value;
-    if (n->kind == K_LOAD && n->load.array->dtype == t->contract->dtype &&
+    if (n->kind == K_LOAD && !t->tf32 &&
+        n->load.array->dtype == t->contract->dtype &&
         (int)dtype_info[n->load.array->dtype].bytes == t->bytes &&
         has_one_load(e, t, o))
         o->copied = n;
@@ -255,6 +257,7 @@ be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *out)
     if (!is_worth_it(e->k, &t))
         return;
     t.is_float = dtype_is_float(t.contract->dtype);
+    t.tf32 = t.contract->contract.tf32;
     t.bytes = dtype_info[dtype_compute(t.contract->dtype)].bytes == 8 ? 8 : 4;
     for (int side = 0; side < PTX_NUM_SIDES; side++) {
         find_slice(e, &t, &t.operands[side]);

@@ -14,6 +14,8 @@
  */
 #include "backend/ptx/ptx_stage.h"
 
+#include "backend/kernel/kernel_impl.h"
+
 /* ---- places ------------------------------------------------------------- */
 
 static Val
@@ -37,24 +39,29 @@ times(const PtxTile *t, Val x, int64_t by)
     return be_mul(e->u, x, be_emit_word(e, by));
 }
 
+/* Elements of a tile that are neighbours and one thread's. */
+static int
+run_of_thread(const PtxTile *t, PtxSide side)
+{
+    if (!t->t->tf32)
+        return t->vector;
+    return side == PTX_ROWS ? 1 : PTX_MMA_COLUMNS;
+}
+
+int
+be_ptx_tile_run(const PtxTile *t)
+{
+    return run_of_thread(t, PTX_COLUMNS);
+}
+
 Val
 be_ptx_element_of(const PtxTile *t, PtxSide side, Val number, Val place)
 {
     BeUnit *u = t->p->e.u;
-    int places = t->panels[side].places;
-    Val piece =
-        times(t, divided(t, number, t->vector), (int64_t)places * t->vector);
-    Val first = times(t, place, t->vector);
-    Val rest = remainder_of(t, number, t->vector);
-    return be_add(u, piece, be_add(u, first, rest));
-}
-
-/* Elements of shared memory from a row of neighbours along the products to the
- * next. */
-static int
-padded(const PtxTile *t)
-{
-    return t->step + t->vector;
+    int places = t->panels[side].places, run = run_of_thread(t, side);
+    Val piece = times(t, divided(t, number, run), (int64_t)places * run);
+    Val rest = remainder_of(t, number, run);
+    return be_add(u, piece, be_add(u, times(t, place, run), rest));
 }
 
 static Val
@@ -75,13 +82,32 @@ open_panel(PtxTile *t, PtxSide side, Val place)
     o->places = be_ptx_tile_places(t->shape, side);
     o->limit = be_space_size(&t->p->e, &o->operand->space);
     o->place = place;
+    o->line = be_ptx_panel_line(t->t, t->shape, side);
     o->memory = be_ptx_shared_at(t->p, before, t->k_slice, 2 * t->step_bytes);
-    int between = o->operand->along_k ? padded(t) : t->vector;
+    int between = o->operand->along_k ? o->line : t->vector;
     o->own = at_element(t, o->memory, times(t, place, between));
 }
 
+/* Where the lanes of tensor cores load from, of which this one is number `lane`
+ * of its warp: its row or column of the first, and its first product. */
+static void
+open_lanes(PtxTile *t, PtxSide side, Val lane)
+{
+    PtxPanel *o = &t->panels[side];
+    BeUnit *u = t->p->e.u;
+    int across = side == PTX_ROWS ? PTX_MMA_DOWN : PTX_MMA_ACROSS;
+    Val first = times(t, divided(t, o->place, across), PTX_MMA_DOWN);
+    Val line = be_add(u, first, divided(t, lane, PTX_MMA_ACROSS));
+    Val product = remainder_of(t, lane, PTX_MMA_ACROSS);
+    Val element = o->operand->along_k
+                      ? be_add(u, times(t, line, o->line), product)
+                      : be_add(u, times(t, product, o->line), line);
+    o->own = at_element(t, o->memory, element);
+}
+
 /* A warp, or the part of it that is a k slice, is eight columns wide if it can,
- * so that its loads of both operands are short. */
+ * so that its loads of both operands are short; those of tensor cores are four
+ * wide. */
 void
 be_ptx_panels_open(PtxTile *t)
 {
@@ -89,7 +115,8 @@ be_ptx_panels_open(PtxTile *t)
     int down = be_ptx_tile_places(t->shape, PTX_ROWS);
     int across = be_ptx_tile_places(t->shape, PTX_COLUMNS);
     int lanes = down * across < PTX_WARP ? down * across : PTX_WARP;
-    int columns = across < 8 ? across : 8;
+    int most = t->t->tf32 ? PTX_MMA_ACROSS : 8;
+    int columns = across < most ? across : most;
     if (columns * down < lanes)
         columns = lanes / down;
     int rows = lanes / columns;
@@ -103,6 +130,8 @@ be_ptx_panels_open(PtxTile *t)
     column = be_add(e->u, column, times(t, warp_column, columns));
     open_panel(t, PTX_ROWS, row);
     open_panel(t, PTX_COLUMNS, column);
+    for (int side = 0; side < PTX_NUM_SIDES && t->t->tf32; side++)
+        open_lanes(t, (PtxSide)side, lane);
 }
 
 /* ---- parts -------------------------------------------------------------- */
@@ -127,7 +156,7 @@ locate_part(const PtxTile *t, PtxSide side, PtxPart *part, Val number)
     if (o->operand->along_k) {
         Val i = divided(t, outer, o->places);
         Val place = remainder_of(t, outer, o->places);
-        Val element = be_ptx_element_of(t, side, i, place);
+        Val element = t->t->tf32 ? outer : be_ptx_element_of(t, side, i, place);
         part->element = be_add(u, o->first, element);
         part->product = inner;
     } else {
@@ -141,10 +170,9 @@ static Val
 first_place(const PtxTile *t, const PtxPanel *o)
 {
     int run = run_of(t, o);
-    int row = o->operand->along_k ? padded(t) : o->side;
     Val outer = divided(t, t->thread, run);
     Val inner = remainder_of(t, t->thread, run);
-    outer = times(t, outer, row);
+    outer = times(t, outer, o->line);
     inner = times(t, inner, o->operand->neighbours);
     return at_element(t, o->memory, be_add(t->p->e.u, outer, inner));
 }
@@ -156,9 +184,8 @@ to_part(const PtxTile *t, const PtxPanel *o, int i)
 {
     int64_t before = (int64_t)i * be_ptx_tile_threads(t->shape);
     int run = run_of(t, o);
-    int row = o->operand->along_k ? padded(t) : o->side;
     int64_t elements =
-        before / run * row + before % run * o->operand->neighbours;
+        before / run * o->line + before % run * o->operand->neighbours;
     return elements * t->t->bytes;
 }
 
@@ -411,14 +438,28 @@ fetch_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first,
     fetched->count += num;
 }
 
-static void
-store_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val buffer,
-           const Val *x)
+/* A value as it is multiplied: for tensor cores rounded to TF32, ties away from
+ * zero. */
+static Val
+rounded(const PtxTile *t, const PtxOperand *o, Val x)
 {
     BeUnit *u = t->p->e.u;
+    if (!t->t->tf32 || be_kernel_is_bf16(o->value))
+        return x;
+    x = be_intrinsic(u, "llvm.nvvm.f2tf32.rna", NULL, 0, &x, 1);
+    return LLVMBuildBitCast(u->builder, x, t->type, "");
+}
+
+static void
+store_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val buffer,
+           const Val *fetched)
+{
+    BeUnit *u = t->p->e.u;
+    Val x[BE_MAX_ROWS], to = destination(t, o, part, buffer);
     int num = o->operand->neighbours;
     int together = num < t->vector ? num : t->vector;
-    Val to = destination(t, o, part, buffer);
+    for (int i = 0; i < num; i++)
+        x[i] = rounded(t, o->operand, fetched[i]);
     for (int i = 0; i < num; i += together)
         be_ptx_store_lanes(t, &x[i], together,
                            be_offset_const(u, to, (int64_t)i * t->t->bytes));
@@ -521,7 +562,7 @@ between(const PtxTile *t, const PtxPanel *o, int i)
 {
     int64_t elements =
         o->operand->along_k
-            ? (int64_t)i * o->places * padded(t)
+            ? (int64_t)i * o->places * o->line
             : (int64_t)(i / t->vector) * t->vector * o->places + i % t->vector;
     return elements * t->t->bytes;
 }
@@ -555,7 +596,7 @@ be_ptx_fragment_load(PtxTile *t, PtxSide side, Val buffer, int product,
     if (!o->operand->along_k) {
         for (int j = 0; j < t->vector; j++)
             load_for_product(
-                t, o, be_offset_const(u, own, (product + j) * o->side * bytes),
+                t, o, be_offset_const(u, own, (product + j) * o->line * bytes),
                 out->x[j]);
         return;
     }
@@ -575,7 +616,7 @@ be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
     BeUnit *u = t->p->e.u;
     Val own = be_offset(u, o->own, buffer);
     if (!o->operand->along_k) {
-        load_for_product(t, o, at_element(t, own, times(t, product, o->side)),
+        load_for_product(t, o, at_element(t, own, times(t, product, o->line)),
                          out);
         return;
     }
@@ -583,6 +624,26 @@ be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
     for (int i = 0; i < o->each; i++)
         out[i] = be_load(u, t->type, be_offset_const(u, own, between(t, o, i)),
                          (unsigned)t->t->bytes);
+}
+
+/* ---- lanes of tensor cores ----------------------------------------------- */
+
+void
+be_ptx_lanes_load(PtxTile *t, PtxSide side, Val buffer, int product, Val *x)
+{
+    const PtxPanel *o = &t->panels[side];
+    BeUnit *u = t->p->e.u;
+    Val own = be_offset(u, o->own, buffer);
+    bool along_k = o->operand->along_k;
+    int run = run_of_thread(t, side), num = o->each / run;
+    int64_t next = (int64_t)o->places * run;
+    for (int i = 0; i < num; i++) {
+        int64_t element = along_k ? i * next * o->line + product
+                                  : product * (int64_t)o->line + i * next;
+        x[i] =
+            be_load(u, u->i32, be_offset_const(u, own, element * t->t->bytes),
+                    (unsigned)t->t->bytes);
+    }
 }
 
 /* ---- vectors ------------------------------------------------------------ */

@@ -35,6 +35,7 @@ typedef struct PtxPart {
 typedef struct PtxPanel {
     const PtxOperand *operand;
     int side, each, places; /* elements of a tile, of a thread; threads */
+    int line;               /* be_ptx_panel_line */
     Val first, limit;       /* rows or columns: of the tile, of the matrix */
     Val place;              /* the thread's along this side */
     Val memory;             /* address of the k slice's first panel */
@@ -101,6 +102,18 @@ void be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
 void be_ptx_pairs_add_step(PtxTile *t, Val buffer, Val *sums);
 void be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
 
+/* A lane's element of each of its rows, or of a column of each of its pairs,
+ * for an instruction of tensor cores; as bits.  `product` is the number in the
+ * step of the product that lane 0 has. */
+void be_ptx_lanes_load(PtxTile *t, PtxSide side, Val buffer, int product,
+                       Val *x);
+/* Adds the products of a step to the thread's sums by tensor cores, or the
+ * first `count` of them (ptx_mma.c). */
+void be_ptx_mma_add_step(PtxTile *t, Val buffer, Val *sums);
+void be_ptx_mma_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
+
+/* How many of a thread's columns are neighbours. */
+int be_ptx_tile_run(const PtxTile *t);
 /* The row or column of a tile that is element `number` (a constant below
  * `each`) of the thread at this place. */
 Val be_ptx_element_of(const PtxTile *t, PtxSide side, Val number, Val place);

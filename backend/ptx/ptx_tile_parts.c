@@ -96,12 +96,12 @@ be_ptx_put_part(const PtxTile *t, const Val *sums)
         Val row =
             be_ptx_element_of(t, PTX_ROWS, be_emit_word(e, i), rows->place);
         row = be_add(u, rows->first, row);
-        for (int j = 0; j < t->shape->columns; j += t->vector) {
+        for (int j = 0; j < t->shape->columns; j += be_ptx_tile_run(t)) {
             Val column = be_ptx_element_of(t, PTX_COLUMNS, be_emit_word(e, j),
                                            columns->place);
             column = be_add(u, columns->first, column);
             be_ptx_store_lanes(
-                t, &sums[i * t->shape->columns + j], t->vector,
+                t, &sums[i * t->shape->columns + j], be_ptx_tile_run(t),
                 part_at(t, t->part, be_ptx_number_in_part(t, row, column)));
         }
     }

@@ -23,13 +23,24 @@
 
 /* ---- shared memory ------------------------------------------------------ */
 
+enum { LEAST_STEP = 8 };
+
+/* So that no two lanes meet in a bank: eight of them that load 16 bytes, or all
+ * of a warp that load 4 of eight rows or columns and of four products. */
+int
+be_ptx_panel_line(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
+{
+    int vector = be_ptx_tile_vector(t), elements = be_ptx_tile_side(s, side);
+    if (t->operands[side].along_k)
+        return s->step + vector;
+    return elements + (t->tf32 ? PTX_MMA_DOWN : 0);
+}
+
 int64_t
 be_ptx_panel_bytes(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
 {
-    int elements = be_ptx_tile_side(s, side), step = s->step;
-    int padded = step + be_ptx_tile_vector(t);
-    return (int64_t)elements * t->bytes *
-           (t->operands[side].along_k ? padded : step);
+    int lines = t->operands[side].along_k ? be_ptx_tile_side(s, side) : s->step;
+    return (int64_t)lines * be_ptx_panel_line(t, s, side) * t->bytes;
 }
 
 int64_t
@@ -48,10 +59,17 @@ staged_bytes(const PtxTiles *t, const PtxTileShape *s)
 
 enum { LEAST_RESULTS = 16 << 10 };
 
+int
+be_ptx_result_line(const PtxTiles *t, const PtxTileShape *s)
+{
+    return s->width + (t->tf32 ? PTX_MMA_DOWN : 0);
+}
+
 static int64_t
 row_bytes(const PtxTiles *t, const PtxTileShape *s)
 {
-    return (int64_t)be_ptx_tile_places(s, PTX_ROWS) * s->width * t->bytes;
+    return (int64_t)be_ptx_tile_places(s, PTX_ROWS) * be_ptx_result_line(t, s) *
+           t->bytes;
 }
 
 int
@@ -79,7 +97,6 @@ be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s)
 /* ---- the machine -------------------------------------------------------- */
 
 enum {
-    LEAST_STEP = 8,
     MOST_STEP = 32,
     MAX_K_SLICES = 32,
     SCHEDULERS = 4,
@@ -94,11 +111,14 @@ enum {
     REGISTERS = 65536,
     SHARED = 164 << 10,
     OTHER_REGISTERS = 40,
-    LOAD_COST = 4,     /* issue slots of a shared load, which is 512 bytes */
-    L2_BYTES = 64,     /* a cycle, of a multiprocessor */
-    STEP_COST = 40,    /* cycles of a barrier, and what else a step does */
-    LATENCY = 550,     /* cycles until memory answers */
-    TILE_COST = 2000,  /* cycles until the first products, and of results */
+    LOAD_COST = 4,    /* issue slots of a shared load, which is 512 bytes */
+    L2_BYTES = 64,    /* a cycle, of a multiprocessor */
+    STEP_COST = 40,   /* cycles of a barrier, and what else a step does */
+    LATENCY = 550,    /* cycles until memory answers */
+    TILE_COST = 2000, /* cycles until the first products, and of results */
+    MMA_COST = 8,     /* cycles of a scheduler for a warp's m16n8k8 */
+    MMA_SUMS = 4,     /* of a thread in it */
+    MMA_REGISTERS = 128,
     RESULT_COST = 12,  /* issue slots of a result */
     PARTS_BYTES = 1400 /* a cycle, of the machine: 2 TB/s from memory */
 };
@@ -111,9 +131,17 @@ typedef struct Problem {
 } Problem;
 
 static bool
-has_totals(const Problem *p)
+has_blocks(const Problem *p)
 {
     return p->t->is_float && p->products > BE_K_BLOCK;
+}
+
+/* Whether a thread adds blocks of products.  Tensor cores have no order to
+ * keep. */
+static bool
+has_totals(const Problem *p, const PtxTileShape *s)
+{
+    return has_blocks(p) && (!p->t->tf32 || s->k_slices > 1);
 }
 
 static int
@@ -127,7 +155,9 @@ static int
 registers_of(const Problem *p, const PtxTileShape *s)
 {
     int words = p->t->bytes / 4, vector = be_ptx_tile_vector(p->t);
-    int num = s->rows * s->columns * (has_totals(p) ? 2 : 1);
+    int num = s->rows * s->columns * (has_totals(p, s) ? 2 : 1);
+    if (p->t->tf32)
+        return num + 2 * s->rows + s->columns + OTHER_REGISTERS;
     for (int side = 0; side < PTX_NUM_SIDES; side++)
         num += be_ptx_tile_each(s, (PtxSide)side) *
                (p->t->operands[side].along_k ? vector : 1);
@@ -157,9 +187,11 @@ is_short(const Problem *p, const PtxTileShape *s)
         parts = own > parts ? own : parts;
     }
     int always = be_ptx_tile_threads(s) == WARP ? 2 * LEAST_STEP : LEAST_STEP;
-    return s->step <= always ||
-           (s->rows * s->columns * s->step <= MAX_UNROLLED &&
-            parts <= MAX_PARTS && fetched <= MAX_FETCHED);
+    int unrolled = s->rows * s->columns * s->step;
+    if (p->t->tf32)
+        unrolled /= MMA_SUMS * PTX_MMA_PRODUCTS;
+    return s->step <= always || (unrolled <= MAX_UNROLLED &&
+                                 parts <= MAX_PARTS && fetched <= MAX_FETCHED);
 }
 
 /* Whether blocks are whole warps; k slices that are less need several, to be
@@ -193,6 +225,26 @@ may_have_pairs(const PtxTileShape *s)
            s->rows * s->columns * PTX_PAIRS_VALUES <= PTX_MAX_SUMS;
 }
 
+/* Of tensor cores a thread with many sums gets 128 registers: the assembler
+ * would take some more, for loads ahead, and there would be half as many warps.
+ */
+int
+be_ptx_tile_resident(const PtxTiles *t)
+{
+    const PtxTileShape *s = &t->shape;
+    bool has_many =
+        t->tf32 && s->k_slices == 1 && s->rows * s->columns == PTX_MAX_SUMS;
+    return has_many ? REGISTERS / (MMA_REGISTERS * threads_of(s)) : 1;
+}
+
+/* Whether tensor cores can add the products of such tiles. */
+static bool
+may_have_mma(const PtxTileShape *s)
+{
+    return be_ptx_tile_places(s, PTX_ROWS) % PTX_MMA_DOWN == 0 &&
+           be_ptx_tile_places(s, PTX_COLUMNS) % PTX_MMA_ACROSS == 0;
+}
+
 /* Blocks that a multiprocessor has at once. */
 static double
 resident(const Problem *p, const PtxTileShape *s)
@@ -219,13 +271,26 @@ bytes_of(const Problem *p, const PtxTileShape *s)
     return p->products * (s->height + s->width) * p->t->bytes;
 }
 
+/* Issue slots of a warp for one product of each sum.  For tensor cores a warp
+ * loads the elements of its rows and columns once. */
+static double
+product_cost(const Problem *p, const PtxTileShape *s)
+{
+    double sums = s->rows * s->columns, vector = be_ptx_tile_vector(p->t);
+    if (!p->t->tf32)
+        return sums + LOAD_COST * (s->rows + s->columns) / vector;
+    double loaded = s->rows * PTX_MMA_DOWN + s->columns * PTX_MMA_ACROSS;
+    return sums / MMA_SUMS * MMA_COST / PTX_MMA_PRODUCTS +
+           SCHEDULERS * LOAD_COST * loaded / (WARP * vector);
+}
+
 /* Issue slots of a tile. */
 static double
 work_of(const Problem *p, const PtxTileShape *s)
 {
     double warps = be_ptx_tile_threads(s) / (double)WARP;
-    int sums = s->rows * s->columns, vector = be_ptx_tile_vector(p->t);
-    double product = sums + LOAD_COST * (s->rows + s->columns) / (double)vector;
+    int sums = s->rows * s->columns;
+    double product = product_cost(p, s);
     double blocks = ceil(p->products / BE_K_BLOCK);
     double exchange = s->k_slices > 1 ? blocks * s->k_slices * 2.0 * sums : 0;
     return warps * (p->products * product + exchange + RESULT_COST * sums);
@@ -283,7 +348,7 @@ split_bytes(const Problem *p, const PtxTileShape *s)
 static bool
 can_split(const Problem *p, const PtxTileShape *s)
 {
-    return has_totals(p) && s->k_slices == 1 &&
+    return has_blocks(p) && s->k_slices == 1 &&
            split_bytes(p, s) <= PTX_MAX_SCRATCH;
 }
 
@@ -352,7 +417,8 @@ static void
 try_shape(const Problem *p, const PtxTileShape *s, Choice *best)
 {
     if (!is_possible(p, s) ||
-        (p->t->contract->contract.pairs && !may_have_pairs(s)))
+        (p->t->tf32 ? !may_have_mma(s)
+                    : p->t->contract->contract.pairs && !may_have_pairs(s)))
         return;
     double whole = time_of(p, s);
     double split = can_split(p, s) ? split_time(p, s) : INFINITY;

@@ -46,6 +46,10 @@ add_product(const PtxTile *t, const Val *x, const Val *y, Val *sums)
 static void
 add_step(PtxTile *t, Val buffer, Val *sums)
 {
+    if (t->t->tf32) {
+        be_ptx_mma_add_step(t, buffer, sums);
+        return;
+    }
     if (t->t->contract->contract.pairs) {
         be_ptx_pairs_add_step(t, buffer, sums);
         return;
@@ -67,6 +71,10 @@ add_part_of_step(PtxTile *t, Val buffer, Val count, Val *sums)
     BeUnit *u = e->u;
     Val x[PTX_MAX_EACH], y[PTX_MAX_EACH];
     BeLoop l;
+    if (t->t->tf32) {
+        be_ptx_mma_add_part(t, buffer, count, sums);
+        return;
+    }
     if (t->t->contract->contract.pairs) {
         be_ptx_pairs_add_part(t, buffer, count, sums);
         return;
@@ -357,16 +365,17 @@ put_results(PtxTile *t, int rows, const Val *sums)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    int columns = t->shape->columns;
+    int columns = t->shape->columns, run = be_ptx_tile_run(t);
+    int line = be_ptx_result_line(t->t, t->shape);
     for (int i = 0; i < rows; i++) {
-        for (int j = 0; j < columns; j += t->vector) {
+        for (int j = 0; j < columns; j += run) {
             int64_t before = (int64_t)i * t->panels[PTX_ROWS].places;
             Val row =
                 be_add(u, t->panels[PTX_ROWS].place, be_emit_word(e, before));
             Val column = be_ptx_element_of(t, PTX_COLUMNS, be_emit_word(e, j),
                                            t->panels[PTX_COLUMNS].place);
-            row = be_mul(u, row, be_emit_word(e, t->shape->width));
-            be_ptx_store_lanes(t, &sums[i * columns + j], t->vector,
+            row = be_mul(u, row, be_emit_word(e, line));
+            be_ptx_store_lanes(t, &sums[i * columns + j], run,
                                result_at(t, be_add(u, row, column)));
         }
     }
@@ -486,9 +495,11 @@ finish_group_of_tile(PtxTile *t, Val first, Val number)
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
     Val width = be_emit_word(e, t->shape->width);
-    Val row =
-        row_of_tile(t, first, LLVMBuildUDiv(u->builder, number, width, ""));
+    Val line = be_emit_word(e, be_ptx_result_line(t->t, t->shape));
+    Val in_memory = LLVMBuildUDiv(u->builder, number, width, "");
+    Val row = row_of_tile(t, first, in_memory);
     Val column = LLVMBuildURem(u->builder, number, width, "");
+    number = be_add(u, be_mul(u, in_memory, line), column);
     row = be_add(u, t->panels[PTX_ROWS].first, row);
     column = be_add(u, t->panels[PTX_COLUMNS].first, column);
     Val inside = be_icmp(u, LLVMIntSLT, row, t->panels[PTX_ROWS].limit);
@@ -563,7 +574,7 @@ emit_tile(PtxTile *t)
     }
     if (t->shape->k_slices > 1)
         add_blocks_of_slices(t, sums);
-    else if (t->t->is_float &&
+    else if (t->t->is_float && !t->t->tf32 &&
              be_space_bound(e->k, &t->t->products) > BE_K_BLOCK)
         add_blocks(t, sums);
     else

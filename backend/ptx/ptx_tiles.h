@@ -16,11 +16,16 @@ enum {
     PTX_MAX_EACH = 8, /* rows and columns of a thread */
     PTX_MAX_SUMS = PTX_MAX_EACH * PTX_MAX_EACH,
     PTX_PAIRS_VALUES = 3, /* of a sum of products of bf16: it, and two chains */
+    PTX_MMA_PRODUCTS =
+        8,            /* of an instruction of tensor cores, whose warps have */
+    PTX_MMA_DOWN = 8, /* so many threads along the rows */
+    PTX_MMA_ACROSS = 4,        /* and the columns, with */
+    PTX_MMA_COLUMNS = 2,       /* neighbouring columns each */
     PTX_MAX_SHARED = 48 << 10, /* of a block, without asking the driver */
     PTX_PROCESSORS = 108,      /* of the machine that shapes are chosen for, */
     PTX_LAUNCH_COST = 4230,    /* its clocks for a launch more: 3 us */
-    PTX_PARTS_AT_ONCE = 8,     /* parts that a thread loads before it adds them */
-    PTX_MAX_SCRATCH = 1 << 28  /* bytes; indices are words */
+    PTX_PARTS_AT_ONCE = 8, /* parts that a thread loads before it adds them */
+    PTX_MAX_SCRATCH = 1 << 28 /* bytes; indices are words */
 };
 
 typedef enum PtxSide { PTX_ROWS, PTX_COLUMNS, PTX_NUM_SIDES } PtxSide;
@@ -66,6 +71,7 @@ typedef struct PtxTiles {
     EmitSpace products;
     PtxOperand operands[PTX_NUM_SIDES];
     bool is_float;
+    bool tf32;        /* tensor cores add the products (ptx_mma.c) */
     int bytes;        /* of an element in shared memory, 4 or 8 */
     bool ends_ragged; /* the last step of the products may be a partial one */
     int together;     /* columns that the rest of the kernel is executed for at
@@ -109,15 +115,23 @@ be_ptx_tile_vector(const PtxTiles *t)
     return PTX_ALIGN / t->bytes;
 }
 
+/* Elements of shared memory from the neighbours along the products of a row or
+ * column to the next ones, or from the neighbours of a product to the next. */
+int be_ptx_panel_line(const PtxTiles *t, const PtxTileShape *s, PtxSide side);
 /* Bytes of shared memory for an operand's elements of one step. */
 int64_t be_ptx_panel_bytes(const PtxTiles *t, const PtxTileShape *s,
                            PtxSide side);
 /* ... of both operands of a step. */
 int64_t be_ptx_buffer_bytes(const PtxTiles *t, const PtxTileShape *s);
+/* Elements of shared memory from a row of results to the next. */
+int be_ptx_result_line(const PtxTiles *t, const PtxTileShape *s);
 /* Rows of a thread whose results fit shared memory at a time. */
 int be_ptx_result_rows(const PtxTiles *t, const PtxTileShape *s);
 /* Bytes of shared memory of a block. */
 int64_t be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s);
+
+/* Blocks that a multiprocessor's registers must be enough for. */
+int be_ptx_tile_resident(const PtxTiles *t);
 
 /* Sets the shape with the least estimated time, and whether products are split;
  * the rest of t is known. */

@@ -9,6 +9,7 @@
 typedef struct PassOptions {
     int level;        /* -O0 .. -O3 */
     bool keep_apart;  /* each operation in a kernel of its own */
+    bool tf32;        /* products may be computed in TF32 */
     bool verify_each; /* verify after every pass, not only the last */
     bool time;        /* print the time of each pass to standard error */
     /* called after each pass (--print-after, --dump-phases); may be NULL */

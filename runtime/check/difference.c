@@ -41,6 +41,33 @@ rt_bits_are_equal(const RtBits *b, int64_t *first)
     return *first == b->count;
 }
 
+static double
+greatest_of_cpu(const RtBits *b)
+{
+    double most = 0.0;
+    for (int64_t i = 0; i < b->count; i++) {
+        double x = fabs(scalar_load(b->dtype, b->cpu, i).f);
+        most = isfinite(x) && x > most ? x : most;
+    }
+    return most;
+}
+
+bool
+rt_bits_are_near(const RtBits *b, double part, int64_t *first)
+{
+    *first = 0;
+    if (!dtype_is_float(b->dtype))
+        return true;
+    double most = part * greatest_of_cpu(b);
+    for (; *first < b->count; ++*first) {
+        double far = scalar_load(b->dtype, b->device, *first).f -
+                     scalar_load(b->dtype, b->cpu, *first).f;
+        if (!(fabs(far) <= most) && !is_equal_at(b, *first))
+            return false;
+    }
+    return true;
+}
+
 int64_t
 rt_bits_count(const RtBits *b)
 {

@@ -21,6 +21,11 @@ typedef struct RtBits {
  * unspecified.  If not, *first is the number of the first element that
  * differs. */
 bool rt_bits_are_equal(const RtBits *b, int64_t *first);
+/* Whether floats differ by no more than a part of the CPU's greatest finite
+ * one, infinities and NaNs are in the same places, and other dtypes, which may
+ * be anything.  If not, *first is the number of the first element that is not.
+ */
+bool rt_bits_are_near(const RtBits *b, double part, int64_t *first);
 /* How many elements differ. */
 int64_t rt_bits_count(const RtBits *b);
 

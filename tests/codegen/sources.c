@@ -40,13 +40,13 @@ must(bool ok, const Diag *d)
 }
 
 static BeKernels
-compile_program(Arena *a, Diag *d, const FeOptions *options, IrModule **module)
+compile_program(Arena *a, Diag *d, const FeOptions *options,
+                const PassOptions *how, IrModule **module)
 {
     BeKernels kernels = {0};
-    PassOptions how = {.level = 2};
     IrModule *m = fe_compile(a, intern_new(a), d, options);
     must(m != NULL, d);
-    must(pass_run_pipeline(m, d, &how, NULL), d);
+    must(pass_run_pipeline(m, d, how, NULL), d);
     must(be_kernels_build(a, m, NULL, &kernels), d);
     *module = m;
     return kernels;
@@ -67,22 +67,23 @@ read_source(Arena *a, const char *source_root, const char *name,
 
 BeKernels
 program_read(Arena *a, const char *source_root, const FeOptions *options,
-             IrModule **module)
+             const PassOptions *how, IrModule **module)
 {
     FeOptions all = *options;
     all.text = read_source(a, source_root, options->path, &all.path, &all.len);
-    return compile_program(a, diag_new(a), &all, module);
+    return compile_program(a, diag_new(a), &all, how, module);
 }
 
 BeKernels
 kernels_read(Arena *a, const char *source_root, const FeOptions *options)
 {
     IrModule *unused;
+    PassOptions how = {.level = 2};
     const char *path;
     size_t len;
     BeKernels kernels = {0};
     if (options->devices)
-        return program_read(a, source_root, options, &unused);
+        return program_read(a, source_root, options, &how, &unused);
     char *text = read_source(a, source_root, options->path, &path, &len);
     Diag *d = diag_new(a);
     uint16_t file = diag_add_source(d, path, text, len);

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "frontend/frontend.h"
+#include "passes/support/pass.h"
 
 typedef struct KernelSource {
     const char *path;    /* from the source root: a program, or kernels */
@@ -22,9 +23,11 @@ extern const KernelSource kernel_sources[];
 BeKernels kernels_read(Arena *a, const char *source_root,
                        const FeOptions *options);
 
-/* The same of a program, whose placed module goes to *module. */
+/* The same of a program, through passes with the options `how`; its placed
+ * module goes to *module. */
 BeKernels program_read(Arena *a, const char *source_root,
-                       const FeOptions *options, IrModule **module);
+                       const FeOptions *options, const PassOptions *how,
+                       IrModule **module);
 
 /* Its kernels; anything that fails ends the program. */
 BeKernels kernel_source_read(Arena *a, const char *source_root,

@@ -101,6 +101,43 @@ steps_may_be_fewer(void **state)
 /* ---- differences ----------------------------------------------------------
  */
 
+static const char tf32_program[] =
+    "var w: f32[16, 16] = normal(stddev = 1.0)\n"
+    "dataset train = range(64).map(fn(i) = f32(i + iota(16)) / 7.0).batch(16)\n"
+    "fn step(x) {\n"
+    "  let y = (x @ w) * 3.0\n"
+    "  w += all_reduce(sum, sum(y, axis = 0)) * 0.125\n"
+    "  return sum(w)\n"
+    "}\n"
+    "main {\n"
+    "  for x in distribute(train) { run step(x) }\n"
+    "}\n";
+
+static const char *
+tf32_plan(Arena *a)
+{
+    const char *source = arena_printf(a, "%s/tf32.tfd", dir);
+    const char *plan = arena_printf(a, "%s/tf32.tfp", dir);
+    write_text(source, tf32_program);
+    run_ok(a, "tfdc %s --devices gpu:0 --precision tf32 -o %s", source, plan);
+    return plan;
+}
+
+/* On a device without tensor cores all bits are equal. */
+static void
+products_in_tf32_are_near(void **state)
+{
+    Arena *a = *state;
+    const char *plan = tf32_plan(a);
+    set_fake("");
+    Ran ran = run_ok(a, "tfd-run %s --compare cpu", plan);
+    assert_non_null(strstr(ran.out, "equal bits, but for 4 launches with "
+                                    "products in TF32, within 1/256 of the "
+                                    "greatest element\n"));
+    Ran cpu = run_ok(a, "tfd-run %s --devices sandbox:0 --compare cpu", plan);
+    assert_non_null(strstr(cpu.out, "equal bits\n"));
+}
+
 static const char program[] = "var w: f32[2, 3] = 1.0\n"
                               "dataset train = range(8).map(fn(i) = f32(i))"
                               ".batch(4)\n"
@@ -202,6 +239,29 @@ the_first_difference_is_named(void **state)
     assert_int_equal(later.code, 0); /* nothing else notices */
 }
 
+/* A GPU multiplies by 5 instead of 3. */
+static void
+wrong_products_in_tf32_are_named(void **state)
+{
+    static const char from[] = "0f40400000", to[] = "0f40A00000";
+    Arena *a = *state;
+    const char *plan = tf32_plan(a);
+    File file = read_plan(a, plan);
+    char *end = file.bytes + file.len, *at = file.bytes;
+    while ((at = memmem(at, (size_t)(end - at), from, strlen(from))))
+        memcpy(at, to, strlen(to));
+    write_plan(plan, &file);
+    set_fake("");
+    setenv("TFD_CHECKSUMS", "0", 1);
+    Ran ran = run(a, "tfd-run %s --compare cpu", plan);
+    unsetenv("TFD_CHECKSUMS");
+    assert_int_equal(ran.code, 1);
+    if (!strstr(ran.err, "has other values (TF32 explains 1/256 of the "
+                         "greatest) on cuda:0 than on the CPU: in step 1, of "
+                         "this "))
+        fail_msg("%s", ran.err);
+}
+
 /* The kernel that combines operands; the first that an all_reduce names. */
 static const char *
 combining_kernel(Arena *a, const File *file)
@@ -296,6 +356,8 @@ main(void)
         cmocka_unit_test(results_stay),
         cmocka_unit_test(steps_may_be_fewer),
         cmocka_unit_test(the_first_difference_is_named),
+        cmocka_unit_test(products_in_tf32_are_near),
+        cmocka_unit_test(wrong_products_in_tf32_are_named),
         cmocka_unit_test(all_reduces_are_named),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
     };

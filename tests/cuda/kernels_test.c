@@ -13,9 +13,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "backend/kernel/kernel_impl.h"
 #include "tests/codegen/run.h"
 #include "tests/cuda/compare.h"
 #include "tests/cuda/programs.h"
+#include "tests/cuda/rules.h"
 #include "tests/unit/sweep.h"
 
 static const char *source_root;
@@ -24,11 +26,15 @@ static bool full;
 static struct {
     PtxMachine *machine;
     int kernels, in_place, split;
+    int tf32, equal; /* kernels on tensor cores, with the bits of the CPU */
 } all;
 
-static const LaunchShape tame = {5, 3, false, false};
-static const LaunchShape wild = {70, 2, true, false};
-static const LaunchShape in_place = {6, 2, false, true};
+static const LaunchShape tame = {.rows = 5, .blocks = 3};
+static const LaunchShape wild = {.rows = 70, .blocks = 2, .wild = true};
+static const LaunchShape in_place = {.rows = 6, .blocks = 2, .in_place = true};
+/* TF32 has 10 bits of mantissa. */
+static const LaunchShape whole = {
+    .rows = 71, .blocks = 3, .whole = true, .near = 0x1p-8};
 
 /* ---- bits --------------------------------------------------------------- */
 
@@ -128,6 +134,49 @@ all_reduces_have_the_bits_of_the_cpu(void **state)
     arena_release(a);
 }
 
+/* ---- tensor cores -------------------------------------------------------- */
+
+static void
+allow_tf32(KNode *n, void *data)
+{
+    if (n->kind == K_CONTRACT && n->dtype == DT_f32)
+        n->contract.tf32 = *(bool *)data = true;
+}
+
+/* Of whole numbers each sum is exact, in every order; what else is in a kernel
+ * may be rounded to TF32. */
+static void
+check_tf32(BeKernel *k, const RtCode *cpu)
+{
+    bool any = false;
+    KBlock body = k->body;
+    be_kernel_walk(&body, allow_tf32, &any);
+    Arena *a = arena_new(NULL, "kernel");
+    const char *ptx = program_ptx(a, k, "sm_80");
+    if (any && strstr(ptx, "mma.sync")) {
+        const char *broken = ptx_broken_rule(a, ptx, k);
+        if (broken)
+            fail_msg("%s", broken);
+        Comparison *c = comparison_new(a, k, cpu, whole);
+        check_texts(a, k, c);
+        all.tf32++;
+        all.equal += comparison_has_equal_bits(c);
+    }
+    arena_release(a);
+}
+
+static void
+tensor_cores_are_near_the_cpu(void **state)
+{
+    Arena *a = arena_new(NULL, "program");
+    BeKernels kernels = program_kernels(a, source_root, *state, full);
+    RtCode *cpu = run_compile(&kernels, "native", 2);
+    for (int i = sweep_first(kernels.len); i < kernels.len; i = sweep_next(i))
+        check_tf32(kernels.data[i], cpu);
+    rt_code_close(cpu);
+    arena_release(a);
+}
+
 enum { MAX_TESTS = 64 };
 
 int
@@ -139,22 +188,32 @@ main(int argc, char **argv)
     source_root = argv[1];
     all.machine = ptx_machine_new();
     struct CMUnitTest tests[MAX_TESTS];
+    char names[MAX_TESTS][80];
     size_t num = 0;
     tests[num++] = (struct CMUnitTest)cmocka_unit_test(
         all_reduces_have_the_bits_of_the_cpu);
-    for (const Program *p = programs; p->path; p++)
+    for (const Program *p = programs; p->path; p++) {
+        void *state = (void *)(uintptr_t)p;
         tests[num++] =
             (struct CMUnitTest){.name = p->path,
                                 .test_func = bits_are_those_of_the_cpu,
-                                .initial_state = (void *)(uintptr_t)p};
+                                .initial_state = state};
+        snprintf(names[num], sizeof names[num], "%s, in TF32", p->path);
+        tests[num] =
+            (struct CMUnitTest){.name = names[num],
+                                .test_func = tensor_cores_are_near_the_cpu,
+                                .initial_state = state};
+        num++;
+    }
     int failed = _cmocka_run_group_tests("kernels", tests, num, NULL, NULL);
     const PtxCounts *n = ptx_machine_counts(all.machine);
     printf("# %d kernels, %d of them in place too, %llu launches, of %d texts "
-           "two, %.1f M warp instructions, %.2f G lane instructions\n",
+           "two, %.1f M warp instructions, %.2f G lane instructions; %d on "
+           "tensor cores, %d of them with equal bits\n",
            all.kernels, all.in_place, (unsigned long long)n->launches,
            all.split,
            (double)n->warp_instructions / 1e6,
-           (double)n->lane_instructions / 1e9);
+           (double)n->lane_instructions / 1e9, all.tf32, all.equal);
     ptx_machine_free(all.machine);
     return failed;
 }

@@ -46,8 +46,9 @@ static struct {
 
 /* The launches that a mistake is looked for in: several blocks; one, whose
  * loops go round more often; and inputs for the ends of functions. */
-static const LaunchShape launches[] = {
-    {5, 3, false, false}, {70, 1, false, false}, {70, 2, true, false}};
+static const LaunchShape launches[] = {{.rows = 5, .blocks = 3},
+                                       {.rows = 70, .blocks = 1},
+                                       {.rows = 70, .blocks = 2, .wild = true}};
 enum { NUM_LAUNCHES = sizeof launches / sizeof *launches };
 
 typedef struct Subject {

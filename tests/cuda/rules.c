@@ -81,7 +81,8 @@ is_unrounded(const Line *l)
     return is_float && is_one_of(l, opcodes) && !has(l, ".rn");
 }
 
-/* The order in which a tensor core adds is NVIDIA's. */
+/* The order in which a tensor core adds is NVIDIA's; what asks for it (D36)
+ * gets numbers that are alike. */
 static bool
 has_an_order_of_its_own(const Line *l)
 {
@@ -130,32 +131,39 @@ calls(const Line *l)
     return is_one_of(l, opcodes);
 }
 
-/* ---- fused multiply-adds ------------------------------------------------ */
+/* ---- what the kernel's own text allows ----------------------------------- */
+
+typedef struct Allowed {
+    bool fused; /* multiply-adds */
+    bool tf32;  /* products on tensor cores */
+} Allowed;
 
 static void
-note_fused(KNode *n, void *data)
+note_allowed(KNode *n, void *data)
 {
-    bool *fused = data;
-    if (n->kind == K_CONTRACT)
-        *fused = true;
+    Allowed *a = data;
+    if (n->kind == K_CONTRACT) {
+        a->fused = true;
+        a->tf32 |= n->contract.tf32;
+    }
     if (n->kind != K_MAP)
         return;
     static const char *const made_of_them[] = {"fma",      "maths", "pow",
                                                "floordiv", "mod",   "random"};
     const char *code = ir_op_code(n->map.op)->name;
     for (size_t i = 0; i < sizeof made_of_them / sizeof *made_of_them; i++)
-        *fused = *fused || !strcmp(code, made_of_them[i]);
+        a->fused = a->fused || !strcmp(code, made_of_them[i]);
 }
 
-/* Whether the kernel is written with some: those of contractions (D2), the
- * operation itself (D3), and the polynomials of functions (D24). */
-static bool
-has_fused(const BeKernel *k)
+/* Fused multiply-adds are those of contractions (D2), the operation itself
+ * (D3), and the polynomials of functions (D24). */
+static Allowed
+allowed_by(const BeKernel *k)
 {
-    bool fused = false;
+    Allowed a = {0};
     KBlock body = k->body;
-    be_kernel_walk(&body, note_fused, &fused);
-    return fused;
+    be_kernel_walk(&body, note_allowed, &a);
+    return a;
 }
 
 static bool
@@ -169,13 +177,13 @@ is_fused(const Line *l)
 /* ---- all ---------------------------------------------------------------- */
 
 static const char *
-broken_by(const Line *l, bool may_fuse)
+broken_by(const Line *l, const Allowed *a)
 {
     if (is_approximate(l))
         return "approximates, flushes or saturates";
     if (is_unrounded(l))
         return "does not say how it rounds";
-    if (has_an_order_of_its_own(l))
+    if (!a->tf32 && has_an_order_of_its_own(l))
         return "adds in an order that is not D2's";
     if (communicates(l))
         return "may carry a message from block to block";
@@ -183,7 +191,7 @@ broken_by(const Line *l, bool may_fuse)
         return "reads what differs from run to run";
     if (calls(l))
         return "leaves the kernel";
-    if (!may_fuse && is_fused(l))
+    if (!a->fused && is_fused(l))
         return "is a fused multiply-add that the kernel does not have";
     return NULL;
 }
@@ -191,10 +199,10 @@ broken_by(const Line *l, bool may_fuse)
 const char *
 ptx_broken_rule(Arena *a, const char *ptx, const BeKernel *k)
 {
-    bool may_fuse = !k || has_fused(k);
+    Allowed allowed = k ? allowed_by(k) : (Allowed){.fused = true};
     for (const char *line = ptx; *line;) {
         Line l = read_line(line);
-        const char *rule = l.len ? broken_by(&l, may_fuse) : NULL;
+        const char *rule = l.len ? broken_by(&l, &allowed) : NULL;
         if (rule)
             return arena_printf(a, "%s%s%.*s: it %s", k ? k->name : "",
                                 k ? ": " : "", (int)(l.end - l.name), l.name,

@@ -14,7 +14,8 @@
 
 /* The first instruction of the text that breaks a rule, and the rule, as a
  * sentence in a; NULL if there is none.  With a kernel, fused multiply-adds
- * must come from its own text; k may be NULL. */
+ * must come from its own text, and tensor cores be allowed there; k may be
+ * NULL. */
 const char *ptx_broken_rule(Arena *a, const char *ptx, const BeKernel *k);
 
 #endif

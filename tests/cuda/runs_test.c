@@ -137,6 +137,26 @@ bits_are_those_of_the_cpu(void **state)
     }
 }
 
+/* --precision tf32: on a CPU the bits of the exact plan; on a GPU others, which
+ * are the same in every order of its work. */
+static void
+tf32_is_for_gpus_alone(void **state)
+{
+    Arena *a = *state;
+    const char *plan = arena_printf(a, "%s/sums.tf32.tfp", dir);
+    run_ok(a, "tfdc %s/sums.tfd --devices gpu:0 --precision tf32 -o %s", dir,
+           plan);
+    set_fake("");
+    const char *command = "tfd-run %s --devices %s --checksum";
+    Ran exact = run_ok(a, command, plan_of(a, "sums"), "cpu:0");
+    assert_string_equal(run_ok(a, command, plan, "cpu:0").out, exact.out);
+    set_fake("seed:1");
+    Ran gpu = run_ok(a, command, plan, "cuda:0");
+    assert_string_not_equal(gpu.out, exact.out);
+    set_fake("seed:2");
+    assert_string_equal(run_ok(a, command, plan, "cuda:0").out, gpu.out);
+}
+
 /* ---- what steps print and assert ------------------------------------------
  */
 
@@ -553,6 +573,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_cpu),
+        cmocka_unit_test(tf32_is_for_gpus_alone),
         cmocka_unit_test(prints_and_asserts_are_those_of_the_cpu),
         cmocka_unit_test(endless_loops_end),
         cmocka_unit_test(checkpoints_go_both_ways),

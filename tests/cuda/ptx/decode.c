@@ -283,9 +283,23 @@ decode_cvt_pack(Parser *p, Opcode *o, Insn *i, Type to)
     parse_next_src(p, i, TYPE_f32);
 }
 
+/* The only conversion that rounds ties away from 0. */
+static void
+decode_cvt_tf32(Parser *p, Opcode *o, Insn *i)
+{
+    const ArithRow *row = map_get(p->arith, o->name);
+    o->used = row ? o->num : o->used;
+    if (all_used(p, o, row != NULL))
+        decode_arith(p, row, i);
+}
+
 static void
 decode_cvt(Parser *p, Opcode *o, Insn *i)
 {
+    if (take_word(o, "rna")) {
+        decode_cvt_tf32(p, o, i);
+        return;
+    }
     int rounding = take_one_of(o, roundings);
     Type to = take_type(o);
     if ((to == TYPE_f16x2 || to == TYPE_bf16x2) && rounding == 0) {
@@ -618,6 +632,46 @@ decode_activemask(Parser *p, Opcode *o, Insn *i)
         parse_dst(p, i, TYPE_b32);
 }
 
+/* {x, y, ...}, sources or destinations of an instruction. */
+static void
+parse_fragment(Parser *p, Insn *i, int num, Type t, bool is_dst)
+{
+    ptx_expect(&p->x, '{');
+    for (int n = 0; n < num; n++) {
+        if (n)
+            ptx_expect(&p->x, ',');
+        if (is_dst)
+            parse_dst(p, i, t);
+        else
+            add_src(i, ptx_parse_src(p, t));
+    }
+    ptx_expect(&p->x, '}');
+}
+
+/* mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 d, a, b, c: of all lanes
+ */
+static void
+decode_mma(Parser *p, Opcode *o, Insn *i)
+{
+    static const char *const words[] = {"sync", "aligned", "m16n8k8",
+                                        "row",  "col",     "f32",
+                                        "tf32", "tf32",    "f32"};
+    bool known = true;
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        known = known && take_word(o, words[n]);
+    if (!all_used(p, o, known))
+        return;
+    i->execute = ptx_mma;
+    i->flow = FLOW_WARP;
+    add_src(i, ptx_constant(p, 0xffffffff, 4));
+    parse_fragment(p, i, 4, TYPE_f32, true);
+    static const int nums[] = {4, 2, 4};
+    for (int n = 0; n < 3; n++) {
+        ptx_expect(&p->x, ',');
+        parse_fragment(p, i, nums[n], n < 2 ? TYPE_b32 : TYPE_f32, false);
+    }
+}
+
 /* ---- all ---------------------------------------------------------------- */
 
 static const struct {
@@ -631,6 +685,7 @@ static const struct {
     {"bar", decode_bar},     {"barrier", decode_bar},
     {"shfl", decode_shfl},   {"vote", decode_vote},
     {"redux", decode_redux}, {"activemask", decode_activemask},
+    {"mma", decode_mma},
 };
 
 static void

@@ -163,6 +163,10 @@ void ptx_shadow_end_async(Warp *w, const Touched *x);
 
 Execute ptx_shfl, ptx_vote, ptx_redux, ptx_activemask, ptx_bar_warp;
 
+/* ---- mma.c ------------------------------------------------------------- */
+
+Execute ptx_mma;
+
 /* ---- convert.c ---------------------------------------------------------- */
 
 Execute ptx_cvt, ptx_cvt_pack, ptx_pack, ptx_unpack;

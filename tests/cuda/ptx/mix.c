@@ -75,6 +75,7 @@ count_insn(const Insn *i, uint64_t times, PtxMix *mix)
     mix->float_arithmetic += is_float ? times : 0;
     mix->double_arithmetic += is_float && strstr(i->name, ".f64") ? times : 0;
     mix->divisions += is_float && is_division(i->name) ? times : 0;
+    mix->mma += begins_with(i->name, "mma.") ? times : 0;
     mix->barriers += i->flow == FLOW_BARRIER ? times : 0;
     mix->branches += i->flow == FLOW_BRANCH ? times : 0;
     mix->warp_ops += i->flow == FLOW_WARP ? times : 0;

@@ -10,7 +10,7 @@
 typedef struct PtxMix {
     uint64_t all, fma_f32, float_arithmetic, loads_shared, stores_shared;
     uint64_t loads_global, stores_global, copies_async, barriers, branches;
-    uint64_t warp_ops, double_arithmetic, divisions; /* and square roots */
+    uint64_t mma, warp_ops, double_arithmetic, divisions; /* and square roots */
     uint64_t global_bytes,
         global_bytes_128; /* by accesses of 16 bytes a lane */
     uint64_t shared_bytes, shared_bytes_128;

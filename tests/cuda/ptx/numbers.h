@@ -63,6 +63,17 @@ nan32(f32 x)
     return x == x ? x : from_bits32(0x7fffffff);
 }
 
+/* ---- TF32: an f32 with 10 bits of mantissa -------------------------------- */
+
+#define TF32_UNUSED 0x1fffu
+
+/* The nearest, ties away from 0. */
+static inline b32
+tf32_of(f32 x)
+{
+    return x == x ? (bits32(x) + 0x1000) & ~TF32_UNUSED : 0x7fffffff;
+}
+
 /* ---- min and max: of a number and a NaN the number; -0 < +0 --- */
 
 static inline f32

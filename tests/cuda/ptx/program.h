@@ -17,7 +17,7 @@
 #include "ir/base/vec.h"
 #include "tests/cuda/ptx/ptx.h"
 
-enum { NUM_LANES = 32, MAX_SRC = 6, MAX_DST = 4 };
+enum { NUM_LANES = 32, MAX_SRC = 11, MAX_DST = 4 };
 
 typedef struct Operand {
     uint32_t at, number;

@@ -24,6 +24,7 @@ class Gpu:
     fp64: int
     special: int          # lanes a clock and SM of the special function unit
     shared_sm: int        # bytes of shared memory of an SM
+    mma: float            # clocks of an SM for a warp's m16n8k8 of TF32
     latency: float = 550  # clocks from a load to its use, of DRAM
     chain: float = 4.5    # clocks from an arithmetic instruction to its user
     barrier: float = 30   # clocks of a barrier among warps that are there
@@ -37,9 +38,9 @@ class Gpu:
 
 GPUS = {
     "A100": Gpu("A100 SXM", "sm_80", "sm_80", 108, 1.410e9, 2.039e12, 4.5e12,
-                64, 32, 16, 164 * 1024),
+                64, 32, 16, 164 * 1024, 2.0),
     "H100": Gpu("H100 SXM", "sm_90", "sm_90", 132, 1.980e9, 3.352e12, 5.5e12,
-                128, 64, 16, 228 * 1024),
+                128, 64, 16, 228 * 1024, 1.6),
 }
 
 RESERVED = 1024     # bytes of shared memory that a block takes for itself

@@ -1,9 +1,10 @@
 /*
  * measure.c - the kernels of a program, as text and on the emulator
  *
- *   measure SOURCE_ROOT OUT PROGRAM DEVICES [NAME=VALUE...]
+ *   measure [--tf32] SOURCE_ROOT OUT PROGRAM DEVICES [NAME=VALUE...]
  *
- * Compiles PROGRAM (a path from SOURCE_ROOT), writes the texts of its kernels
+ * Compiles PROGRAM (a path from SOURCE_ROOT; with --tf32 its products are for
+ * tensor cores), writes the texts of its kernels
  * as OUT.sm_80.ptx and OUT.sm_90.ptx and prints a row for each:
  *
  *   kernel NAME LINE FORM ITEMS BLOCKS BYTES RUNS
@@ -401,6 +402,7 @@ print_launch(const Run *run, const PtxMix *mix, uint64_t load_groups,
         {"floats", mix->float_arithmetic},
         {"doubles", mix->double_arithmetic},
         {"special", mix->divisions},
+        {"mma", mix->mma},
         {"branches", mix->branches},
         {"barriers", mix->barriers},
         {"loads", mix->loads_global + mix->copies_async},
@@ -509,8 +511,13 @@ answer(PtxMachine *machine, PtxModule *const *modules, const BeKernels *kernels)
 int
 main(int argc, char **argv)
 {
+    PassOptions how = {.level = 2};
+    how.tf32 = argc > 1 && !strcmp(argv[1], "--tf32");
+    argv += how.tf32;
+    argc -= how.tf32;
     if (argc < 5) {
-        fputs("measure SOURCE_ROOT OUT PROGRAM DEVICES [NAME=VALUE...]\n",
+        fputs("measure [--tf32] SOURCE_ROOT OUT PROGRAM DEVICES "
+              "[NAME=VALUE...]\n",
               stderr);
         return 2;
     }
@@ -520,7 +527,7 @@ main(int argc, char **argv)
                          .defines = (const char *const *)argv + 5,
                          .num_defines = argc - 5};
     IrModule *m;
-    BeKernels kernels = program_read(a, argv[1], &options, &m);
+    BeKernels kernels = program_read(a, argv[1], &options, &how, &m);
     PtxModule *modules[NUM_GPUS];
     for (int i = 0; i < NUM_GPUS; i++)
         modules[i] = open_texts(a, &kernels, argv[2], gpus[i]);

@@ -2,13 +2,13 @@
 """How long a step takes on an A100 and an H100, by a model: for comparing
 versions of the compiler, not a result.
 
-  model.py MEASURE ROOT [PROGRAM...] [--kernels] [-D NAME=VALUE]
+  model.py MEASURE ROOT [PROGRAM...] [--kernels] [--tf32] [-D NAME=VALUE]
 
 Compiles the programs (charlm and GPT-2 124M if none is named; a path from ROOT
 otherwise) for one GPU, takes registers from ptxas, the instructions of a
 launch's first block from the emulator, and the share of multiply-adds in main
 loops from nvdisasm, and prints what bounds the kernels of a step, and their sum.
---kernels prints a row for each.  The formula and its constants are in
+--kernels prints a row for each; with --tf32 products are for tensor cores.  The formula and its constants are in
 docs/gpu.md, "Model", and in gpus.py.
 """
 import argparse
@@ -38,9 +38,10 @@ def issue_clocks(gpu, c, share):
     """Clocks that an SM needs to issue the instructions of a block alone.
     share: that of multiply-adds in the main loop of a contraction, or None."""
     instructions = c["instructions"] + DIVISION * c["special"]
-    if share:
+    if share and not c["mma"]:
         instructions = max(c["fma"] / share, c["fma"])
     return max(instructions / gpu.issue,
+               c["mma"] * gpu.mma,
                (c["floats"] - c["doubles"]) * 32 / gpu.fp32,
                c["doubles"] * 32 / gpu.fp64,
                c["special"] * 32 / gpu.special,
@@ -155,6 +156,7 @@ def main():
     parser.add_argument("root")
     parser.add_argument("programs", nargs="*")
     parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--tf32", action="store_true")
     parser.add_argument("-D", dest="defines", action="append", default=[])
     args = parser.parse_args()
     tools = (assembler.find_tool("ptxas", args.root),
@@ -166,7 +168,8 @@ def main():
     for path in args.programs or DEFAULT:
         with tempfile.TemporaryDirectory(prefix="tfd-model-") as folder:
             program = programs.Program(args.measure, args.root, folder, path,
-                                       "cuda:0", args.defines)
+                                       "cuda:0", args.defines,
+                                       args.tf32)
             models = [(name, Model(program, tools, gpu))
                       for name, gpu in gpus.GPUS.items()]
             program.close()

@@ -26,11 +26,13 @@ class Program:
     """A program, compiled: .kernels by name, the PTX in files, and launches of
     kernels on the emulator."""
 
-    def __init__(self, measure, root, folder, path, devices, defines=()):
+    def __init__(self, measure, root, folder, path, devices, defines=(),
+                 tf32=False):
         self.name = os.path.basename(path).removesuffix(".tfd")
         self.out = os.path.join(folder, self.name)
         self.process = subprocess.Popen(
-            [measure, root, self.out, path, devices, *defines],
+            [measure, *(["--tf32"] if tf32 else []), root, self.out, path,
+             devices, *defines],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.kernels = dict(self.read_kernels())
 

@@ -494,12 +494,14 @@ finish_group_of_tile(PtxTile *t, Val first, Val number)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
+    int padding = be_ptx_result_line(t->t, t->shape) - t->shape->width;
     Val width = be_emit_word(e, t->shape->width);
-    Val line = be_emit_word(e, be_ptx_result_line(t->t, t->shape));
     Val in_memory = LLVMBuildUDiv(u->builder, number, width, "");
     Val row = row_of_tile(t, first, in_memory);
     Val column = LLVMBuildURem(u->builder, number, width, "");
-    number = be_add(u, be_mul(u, in_memory, line), column);
+    if (padding)
+        number =
+            be_add(u, number, be_mul(u, in_memory, be_emit_word(e, padding)));
     row = be_add(u, t->panels[PTX_ROWS].first, row);
     column = be_add(u, t->panels[PTX_COLUMNS].first, column);
     Val inside = be_icmp(u, LLVMIntSLT, row, t->panels[PTX_ROWS].limit);

@@ -121,7 +121,8 @@ def bounds_are_those_of_the_formula():
     h100 = gpus.GPUS["H100"]
     usage = assembler.Usage(32, 0, 0, 0, 0, 0)
     zero = dict.fromkeys(("doubles", "special", "barriers", "shared_bytes",
-                          "fma", "floats", "branches", "shared_accesses"), 0)
+                          "fma", "floats", "branches", "shared_accesses",
+                          "mma"), 0)
     copy = {**zero, "threads": 256, "instructions": 800, "loads": 8,
             "stores": 8, "requested": 8 * 2 * 4096, "needed": 8 * 2 * 4096}
     assert model.predict(h100, usage, copy, 1 << 20, 1 << 30).bound == "memory"
@@ -132,6 +133,11 @@ def bounds_are_those_of_the_formula():
     got = model.predict(h100, usage, sums, 1 << 20, 1 << 20)
     assert got.bound == "issue", got
     full = 10 ** 7 * 8 / 4 / h100.clock
+    assert abs(got.seconds - h100.launch - full) < 0.01 * full, got
+    products = {**sums, "instructions": 10 ** 6, "fma": 0,
+                "floats": 0, "mma": 10 ** 6}
+    got = model.predict(h100, usage, products, 1 << 20, 1 << 20)
+    full = 10 ** 6 * h100.mma * 8 / h100.clock
     assert abs(got.seconds - h100.launch - full) < 0.01 * full, got
     alone = model.predict(h100, usage, sums, 1, 1 << 20)
     assert alone.bound == "latency", alone

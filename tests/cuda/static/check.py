@@ -8,7 +8,7 @@ Of each kernel that a step of an example launches, at the example's own sizes:
   spills      ptxas -v for sm_80, sm_90 and sm_100: no spills, and no local
               memory but what the PTX declares
   registers   at most those of pins.txt
-  loops       of contractions: the share of multiply-adds (FFMA) among the
+  loops       of contractions of f32: the share of multiply-adds (FFMA) among the
               instructions of the main loop, and how many there are for each
               load from shared memory, by nvdisasm
   accesses    of elementwise kernels: the share of the bytes that accesses of 16
@@ -43,7 +43,7 @@ TARGETS_OF_GPUS = ["sm_80", "sm_90", "sm_100"]
 TEXT_OF = {"sm_80": "sm_80", "sm_90": "sm_90", "sm_100": "sm_90"}
 
 # Always checked, and how many of the others.
-SAMPLE, OTHERS = ["charlm", "convnet", "gpt2"], 1
+SAMPLE, OTHERS = ["charlm", "convnet", "gpt2", "gpt2_tf32"], 1
 # Smaller kernels are a matter of latency; nothing is asked of them.
 FEW_BYTES, FEW_FMAS = 16 * 1024, 1 << 20
 
@@ -179,7 +179,8 @@ class Measured:
         if self.executes:
             c = program.launch(k.name, "sm_90", self.grid(k))
             self.counts[k.name] = c
-        if k.form == "contraction" and (not c or c["fma"] * 32 >= FEW_FMAS):
+        if (k.form == "contraction" and not program.tf32
+                and (not c or c["fma"] * 32 >= FEW_FMAS)):
             loop = assembler.main_loop(self.sass.get(k.name, []))
         if c and c["needed"] >= FEW_BYTES:
             moved = c["moved"] / c["needed"]
@@ -311,8 +312,7 @@ def print_table(m):
 
 def chosen(args):
     every = programs.examples(args.root) + programs.LARGE
-    by_name = {os.path.basename(p).removesuffix(".tfd"): (p, d)
-               for p, d in every}
+    by_name = {programs.name_of(s): s for s in every}
     if args.programs:
         return [by_name[n] for n in args.programs]
     if args.all or args.bless:
@@ -374,11 +374,10 @@ def main():
                for t in TARGETS_OF_GPUS if t not in targets}
     pins, misses, tap, rows = read_pins(), read_misses(), Tap(), []
     all_of_it = args.all or args.bless
-    for path, devices in chosen(args):
+    for source in chosen(args):
         with tempfile.TemporaryDirectory(prefix="tfd-static-") as folder:
-            program = programs.Program(args.measure, args.root, folder, path,
-                                       devices)
-            large = (path, devices) in programs.LARGE
+            program = programs.Program(args.measure, args.root, folder, source)
+            large = source in programs.LARGE
             some = [t for t in targets if not large or all_of_it or t == "sm_90"]
             m = Measured(program, tools, some, executes=not large)
             program.close()

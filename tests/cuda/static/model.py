@@ -167,9 +167,9 @@ def main():
         print("no nvdisasm: instructions of contractions are those of PTX")
     for path in args.programs or DEFAULT:
         with tempfile.TemporaryDirectory(prefix="tfd-model-") as folder:
-            program = programs.Program(args.measure, args.root, folder, path,
-                                       "cuda:0", args.defines,
-                                       args.tf32)
+            source = programs.Source(path, "cuda:0", args.tf32)
+            program = programs.Program(args.measure, args.root, folder, source,
+                                       args.defines)
             models = [(name, Model(program, tools, gpu))
                       for name, gpu in gpus.GPUS.items()]
             program.close()

@@ -10,15 +10,24 @@ Kernel = collections.namedtuple("Kernel", "name line form items blocks bytes run
 DEVICES = {"ragged": "cuda:0-2", "write": "cuda:0"}
 
 
+# A program's path from the root, and how it is compiled.
+Source = collections.namedtuple("Source", "path devices tf32", defaults=[False])
+
 # Contractions of the sizes that tiles are made for; too large for the emulator.
-LARGE = [("tests/bench/gpu/gpt2.tfd", "cuda:0")]
+LARGE = [Source("tests/bench/gpu/gpt2.tfd", "cuda:0"),
+         Source("tests/bench/gpu/gpt2.tfd", "cuda:0", True)]
+
+
+def name_of(source):
+    stem = os.path.basename(source.path).removesuffix(".tfd")
+    return stem + ("_tf32" if source.tf32 else "")
 
 
 def examples(root):
-    """(path from the root, devices) of all examples, at their own sizes."""
+    """The sources of all examples, at their own sizes."""
     paths = sorted(glob.glob(os.path.join(root, "docs/examples/*.tfd")))
     names = [os.path.basename(p).removesuffix(".tfd") for p in paths]
-    return [(f"docs/examples/{n}.tfd", DEVICES.get(n, "cuda:0-1"))
+    return [Source(f"docs/examples/{n}.tfd", DEVICES.get(n, "cuda:0-1"))
             for n in names]
 
 
@@ -26,13 +35,12 @@ class Program:
     """A program, compiled: .kernels by name, the PTX in files, and launches of
     kernels on the emulator."""
 
-    def __init__(self, measure, root, folder, path, devices, defines=(),
-                 tf32=False):
-        self.name = os.path.basename(path).removesuffix(".tfd")
+    def __init__(self, measure, root, folder, source, defines=()):
+        self.name, self.tf32 = name_of(source), source.tf32
         self.out = os.path.join(folder, self.name)
         self.process = subprocess.Popen(
-            [measure, *(["--tf32"] if tf32 else []), root, self.out, path,
-             devices, *defines],
+            [measure, *(["--tf32"] if source.tf32 else []), root, self.out,
+             source.path, source.devices, *defines],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.kernels = dict(self.read_kernels())
 

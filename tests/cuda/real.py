@@ -13,7 +13,10 @@ one takes the driver that the system has, and is skipped, with the reason that
     the same output,
   - each of them with --compare cpu: the bits of each launch of a kernel are
     those of its object for the CPU,
-  - charlm and convnet for two steps at their own sizes, with --compare cpu.
+  - examples with products on tensor cores (--precision tf32): near the CPU's, and
+    the same output in two runs,
+  - charlm and convnet for two steps at their own sizes, with --compare cpu, and
+    charlm in TF32.
 
 With EXAMPLEs it takes these only, at their sizes for tests.  tests/cuda/with-fakes
 runs it on the fake driver, which tests this file.
@@ -34,6 +37,8 @@ SMALL = {
 # Devices of plans: a replica each.  Runs are on the first GPU, and on as many as
 # the plan has replicas, if they are there.
 PLANS = {"contexts": ["cuda:0-1"], "ragged": ["cuda:0-2"]}
+# Their products are compiled for tensor cores, too.
+TF32 = {"bigram", "charlm", "convnet", "spiral"}
 # It restores what charlm has saved.
 WITHOUT_RUN = {"write"}
 # Two steps each, at their own sizes.
@@ -65,9 +70,10 @@ class Suite:
             return 124, "", f"not ended after {SECONDS} s: {' '.join(words)}"
         return done.returncode, done.stdout, done.stderr
 
-    def compile(self, name, devices, defines):
-        plan = os.path.join(self.folder, f"{name}.{devices}.tfp")
+    def compile(self, name, devices, defines, precision="exact"):
+        plan = os.path.join(self.folder, f"{name}.{devices}.{precision}.tfp")
         options = [o for d in defines for o in ("-D", d)]
+        options += ["--precision", precision]
         status, _, said = self.command(
             self.tfdc, os.path.join(self.examples, name + ".tfd"), "--devices",
             devices, "-o", plan, *options)
@@ -79,11 +85,11 @@ class Suite:
                             self.examples, "--checksum", *sets, *options)
 
 
-def difference(expected, got):
+def difference(expected, got, where="on the CPU"):
     if got[0] != 0:
         return f"exit status {got[0]}\n{got[2]}"
     if got[1] != expected[1]:
-        return f"on the CPU:\n{expected[1]}here:\n{got[1]}"
+        return f"{where}:\n{expected[1]}here:\n{got[1]}"
     return None
 
 
@@ -114,13 +120,27 @@ def compare_kernels(suite, title, plan, params, steps):
         print("#  ", line)
 
 
-def check_full(suite, name):
-    plan, said = suite.compile(name, "cuda:0", [])
+def check_tf32(suite, name):
+    defines, params = SMALL.get(name, ([], []))
+    plan, said = suite.compile(name, "cuda:0", defines, "tf32")
     if said:
-        suite.case(f"{name} at its own size", said)
+        suite.case(f"{name} in TF32", said)
+        return
+    once = suite.run(plan, "cuda:0", params)
+    problem = once[2] if once[0] else difference(
+        once, suite.run(plan, "cuda:0", params), "once")
+    suite.case(f"{name} in TF32: the same in two runs", problem)
+    compare_kernels(suite, f"{name} in TF32: each kernel near the CPU's", plan,
+                    params, 3)
+
+
+def check_full(suite, name, precision="exact"):
+    plan, said = suite.compile(name, "cuda:0", [], precision)
+    title = f"{name} at its own size, {precision}: each kernel as the CPU's"
+    if said:
+        suite.case(title, said)
     else:
-        compare_kernels(suite, f"{name} at its own size: each kernel's bits",
-                        plan, FULL[name], 2)
+        compare_kernels(suite, title, plan, FULL[name], 2)
 
 
 def check_driver(suite, driver_test):
@@ -154,8 +174,12 @@ def main():
         for name in names:
             if name not in WITHOUT_RUN:
                 check_bits(suite, name, len(gpus))
+            if name in TF32:
+                check_tf32(suite, name)
         for name in FULL if not sys.argv[5:] else []:
             check_full(suite, name)
+        if not sys.argv[5:]:
+            check_full(suite, "charlm", "tf32")
     print(f"1..{suite.cases}")
     return 1 if suite.failed else 0
 

@@ -124,6 +124,12 @@ Val be_ptx_element_of(const PtxTile *t, PtxSide side, Val number, Val place);
 void be_ptx_totals_begin(const PtxTile *t, BeLoop *l, int num, Val *totals);
 void be_ptx_totals_end(const PtxTile *t, const BeLoop *l, int num, Val *totals);
 
+/* Memory of the thread for num totals, which are -0. */
+Val be_ptx_totals_aside(const PtxTile *t, int num);
+/* Adds a block's sums to those in it; what they are in the end. */
+void be_ptx_totals_add(const PtxTile *t, Val aside, int num, const Val *sums);
+void be_ptx_totals_get(const PtxTile *t, Val aside, int num, Val *totals);
+
 Val be_ptx_num_tiles(const PtxTile *t, PtxSide side);
 /* Blocks of products. */
 Val be_ptx_num_parts(const PtxTile *t);

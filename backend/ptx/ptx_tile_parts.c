@@ -27,6 +27,82 @@ be_ptx_totals_end(const PtxTile *t, const BeLoop *l, int num, Val *totals)
             be_select(e->u, none, be_zero(t->type), be_loop_result(l, i));
 }
 
+/* ---- totals in local memory ---------------------------------------------- */
+
+enum { LOCAL = 5 }; /* its address space */
+
+static Val
+total_at(const PtxTile *t, Val aside, int i)
+{
+    return be_offset_const(t->p->e.u, aside, (int64_t)i * t->t->bytes);
+}
+
+/* Volatile, or LLVM would keep them in registers. */
+static void
+put_totals(const PtxTile *t, Val aside, int i, const Val *x)
+{
+    BeUnit *u = t->p->e.u;
+    Val all = LLVMGetUndef(be_vector(t->type, t->vector));
+    for (int j = 0; j < t->vector; j++)
+        all = LLVMBuildInsertElement(u->builder, all, x[j],
+                                     LLVMConstInt(u->i32, (unsigned)j, 0), "");
+    Val store = LLVMBuildStore(u->builder, all, total_at(t, aside, i));
+    LLVMSetAlignment(store, PTX_ALIGN);
+    LLVMSetVolatile(store, true);
+}
+
+static void
+get_totals(const PtxTile *t, Val aside, int i, Val *x)
+{
+    BeUnit *u = t->p->e.u;
+    Val all = be_load(u, be_vector(t->type, t->vector), total_at(t, aside, i),
+                      PTX_ALIGN);
+    LLVMSetVolatile(all, true);
+    for (int j = 0; j < t->vector; j++)
+        x[j] = be_extract(u, all, j, 0);
+}
+
+Val
+be_ptx_totals_aside(const PtxTile *t, int num)
+{
+    BeUnit *u = t->p->e.u;
+    Val neutral[4];
+    Val memory = be_alloca(u, t->type, (uint64_t)num, PTX_ALIGN, "totals");
+    Val aside = LLVMBuildAddrSpaceCast(
+        u->builder, memory, LLVMPointerTypeInContext(u->context, LOCAL), "");
+    for (int j = 0; j < t->vector; j++)
+        neutral[j] = be_float(t->type, -0.0);
+    for (int i = 0; i < num; i += t->vector)
+        put_totals(t, aside, i, neutral);
+    return aside;
+}
+
+void
+be_ptx_totals_add(const PtxTile *t, Val aside, int num, const Val *sums)
+{
+    BeUnit *u = t->p->e.u;
+    Val x[4];
+    for (int i = 0; i < num; i += t->vector) {
+        get_totals(t, aside, i, x);
+        for (int j = 0; j < t->vector; j++)
+            x[j] = LLVMBuildFAdd(u->builder, x[j], sums[i + j], "");
+        put_totals(t, aside, i, x);
+    }
+}
+
+void
+be_ptx_totals_get(const PtxTile *t, Val aside, int num, Val *totals)
+{
+    Emit *e = &t->p->e;
+    Val none = be_icmp(e->u, LLVMIntEQ, t->size, be_emit_word(e, 0));
+    for (int i = 0; i < num; i += t->vector) {
+        get_totals(t, aside, i, &totals[i]);
+        for (int j = 0; j < t->vector; j++)
+            totals[i + j] =
+                be_select(e->u, none, be_zero(t->type), totals[i + j]);
+    }
+}
+
 /* ---- parts --------------------------------------------------------------- */
 
 Val

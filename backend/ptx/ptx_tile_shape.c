@@ -118,7 +118,7 @@ enum {
     TILE_COST = 2000, /* cycles until the first products, and of results */
     MMA_COST = 8,     /* cycles of a scheduler for a warp's m16n8k8 */
     MMA_SUMS = 4,     /* of a thread in it */
-    MMA_REGISTERS = 128,
+    FEW_REGISTERS = 128,
     RESULT_COST = 12,  /* issue slots of a result */
     PARTS_BYTES = 1400 /* a cycle, of the machine: 2 TB/s from memory */
 };
@@ -136,12 +136,27 @@ has_blocks(const Problem *p)
     return p->t->is_float && p->products > BE_K_BLOCK;
 }
 
-/* Whether a thread adds blocks of products.  Tensor cores have no order to
- * keep. */
+/* Whether a thread has many sums, which leave few registers for others. */
+static bool
+has_many_sums(const PtxTiles *t, const PtxTileShape *s)
+{
+    return t->is_float && t->bytes == 4 && s->k_slices == 1 &&
+           s->rows * s->columns == PTX_MAX_SUMS;
+}
+
+bool
+be_ptx_totals_are_aside(const PtxTiles *t, const PtxTileShape *s)
+{
+    return !t->tf32 && has_many_sums(t, s);
+}
+
+/* Whether a thread has totals of blocks of products in registers.  Tensor cores
+ * have no order to keep. */
 static bool
 has_totals(const Problem *p, const PtxTileShape *s)
 {
-    return has_blocks(p) && (!p->t->tf32 || s->k_slices > 1);
+    return has_blocks(p) && !be_ptx_totals_are_aside(p->t, s) &&
+           (!p->t->tf32 || s->k_slices > 1);
 }
 
 static int
@@ -150,12 +165,44 @@ threads_of(const PtxTileShape *s)
     return s->k_slices * be_ptx_tile_threads(s);
 }
 
+/* Whether an operand takes few registers on its way: it is copied by 16 bytes.
+ */
+static bool
+is_copied_wide(const PtxTiles *t, const PtxOperand *o)
+{
+    return o->copied && o->neighbours >= be_ptx_tile_vector(t);
+}
+
+/* Whether a thread makes do with 128 registers.  The assembler would take more,
+ * for loads ahead, and there would be half as many warps.  Elements of both
+ * operands that are neighbours along the products need more. */
+static bool
+has_few_registers(const PtxTiles *t, const PtxTileShape *s)
+{
+    const PtxOperand *x = &t->operands[PTX_ROWS],
+                     *y = &t->operands[PTX_COLUMNS];
+    if (!has_many_sums(t, s) || t->tf32)
+        return has_many_sums(t, s);
+    return threads_of(s) >= 128 && is_copied_wide(t, x) &&
+           is_copied_wide(t, y) && !(x->along_k && y->along_k);
+}
+
+int
+be_ptx_tile_resident(const PtxTiles *t)
+{
+    const PtxTileShape *s = &t->shape;
+    return has_few_registers(t, s) ? REGISTERS / (FEW_REGISTERS * threads_of(s))
+                                   : 1;
+}
+
 /* Of a thread: sums, and the elements of operands that it holds. */
 static int
 registers_of(const Problem *p, const PtxTileShape *s)
 {
     int words = p->t->bytes / 4, vector = be_ptx_tile_vector(p->t);
     int num = s->rows * s->columns * (has_totals(p, s) ? 2 : 1);
+    if (has_few_registers(p->t, s))
+        return FEW_REGISTERS;
     if (p->t->tf32)
         return num + 2 * s->rows + s->columns + OTHER_REGISTERS;
     for (int side = 0; side < PTX_NUM_SIDES; side++)
@@ -223,18 +270,6 @@ may_have_pairs(const PtxTileShape *s)
 {
     return s->step == IR_PAIRS_GROUP &&
            s->rows * s->columns * PTX_PAIRS_VALUES <= PTX_MAX_SUMS;
-}
-
-/* Of tensor cores a thread with many sums gets 128 registers: the assembler
- * would take some more, for loads ahead, and there would be half as many warps.
- */
-int
-be_ptx_tile_resident(const PtxTiles *t)
-{
-    const PtxTileShape *s = &t->shape;
-    bool has_many =
-        t->tf32 && s->k_slices == 1 && s->rows * s->columns == PTX_MAX_SUMS;
-    return has_many ? REGISTERS / (MMA_REGISTERS * threads_of(s)) : 1;
 }
 
 /* Whether tensor cores can add the products of such tiles. */

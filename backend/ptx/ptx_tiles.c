@@ -211,6 +211,28 @@ add_blocks(PtxTile *t, Val *totals)
     be_ptx_totals_end(t, &l, num, totals);
 }
 
+/* The same with totals in local memory: a thread has registers for its sums. */
+static void
+add_blocks_aside(PtxTile *t, Val *totals)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    Val sums[PTX_MAX_SUMS];
+    Val none = be_emit_word(e, 0), step = be_emit_word(e, BE_K_BLOCK);
+    Val aside = be_ptx_totals_aside(t, num_sums(t));
+    stage_first(t, none, t->size, none);
+    BeLoop l;
+    be_loop_begin(u, &l, none, t->size, step, "block");
+    Val buffer = be_loop_carry(u, &l, none);
+    be_loop_body(u, &l);
+    Val end = be_min(u, be_add(u, l.index, step), t->size);
+    add_block(t, l.index, end, t->size, &buffer, sums);
+    be_ptx_totals_add(t, aside, num_sums(t), sums);
+    be_loop_next(&l, 0, buffer);
+    be_loop_end(u, &l);
+    be_ptx_totals_get(t, aside, num_sums(t), totals);
+}
+
 static void
 add_only_block(PtxTile *t, Val *sums)
 {
@@ -577,9 +599,12 @@ emit_tile(PtxTile *t)
     if (t->shape->k_slices > 1)
         add_blocks_of_slices(t, sums);
     else if (t->t->is_float && !t->t->tf32 &&
-             be_space_bound(e->k, &t->t->products) > BE_K_BLOCK)
-        add_blocks(t, sums);
-    else
+             be_space_bound(e->k, &t->t->products) > BE_K_BLOCK) {
+        if (be_ptx_totals_are_aside(t->t, t->shape))
+            add_blocks_aside(t, sums);
+        else
+            add_blocks(t, sums);
+    } else
         add_only_block(t, sums);
     be_ptx_tile_neighbours(t, t->along, t->t->together);
     finish(t, sums);

@@ -130,6 +130,10 @@ int be_ptx_result_rows(const PtxTiles *t, const PtxTileShape *s);
 /* Bytes of shared memory of a block. */
 int64_t be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s);
 
+/* Whether the totals of blocks of products wait in local memory, which a thread
+ * looks at once in 512 products: it has too many sums for twice as many
+ * registers. */
+bool be_ptx_totals_are_aside(const PtxTiles *t, const PtxTileShape *s);
 /* Blocks that a multiprocessor's registers must be enough for. */
 int be_ptx_tile_resident(const PtxTiles *t);
 

@@ -265,6 +265,11 @@ be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *out)
         find_copy(e, &t, &t.operands[side]);
     }
     be_ptx_tile_shape_choose(e->k, &t);
+    if (be_ptx_tiles_should_turn(&t)) {
+        columns->turned = true;
+        columns->copied = NULL;
+        be_ptx_tile_shape_choose(e->k, &t);
+    }
     t.ends_ragged = may_end_ragged(&t.products, t.shape.step);
     t.together = choose_together(e, &t);
     *out = t;

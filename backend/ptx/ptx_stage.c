@@ -84,7 +84,7 @@ open_panel(PtxTile *t, PtxSide side, Val place)
     o->place = place;
     o->line = be_ptx_panel_line(t->t, t->shape, side);
     o->memory = be_ptx_shared_at(t->p, before, t->k_slice, 2 * t->step_bytes);
-    int between = o->operand->along_k ? o->line : t->vector;
+    int between = be_ptx_lies_along_k(o->operand) ? o->line : t->vector;
     o->own = at_element(t, o->memory, times(t, place, between));
 }
 
@@ -172,8 +172,11 @@ first_place(const PtxTile *t, const PtxPanel *o)
     int run = run_of(t, o);
     Val outer = divided(t, t->thread, run);
     Val inner = remainder_of(t, t->thread, run);
-    outer = times(t, outer, o->line);
     inner = times(t, inner, o->operand->neighbours);
+    if (o->operand->turned)
+        inner = times(t, inner, o->line);
+    else
+        outer = times(t, outer, o->line);
     return at_element(t, o->memory, be_add(t->p->e.u, outer, inner));
 }
 
@@ -184,8 +187,9 @@ to_part(const PtxTile *t, const PtxPanel *o, int i)
 {
     int64_t before = (int64_t)i * be_ptx_tile_threads(t->shape);
     int run = run_of(t, o);
+    int64_t line = before / run, place = before % run * o->operand->neighbours;
     int64_t elements =
-        before / run * o->line + before % run * o->operand->neighbours;
+        o->operand->turned ? place * o->line + line : line * o->line + place;
     return elements * t->t->bytes;
 }
 
@@ -460,6 +464,12 @@ store_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val buffer,
     int together = num < t->vector ? num : t->vector;
     for (int i = 0; i < num; i++)
         x[i] = rounded(t, o->operand, fetched[i]);
+    for (int i = 0; i < num && o->operand->turned; i++)
+        be_ptx_store_lanes(
+            t, &x[i], 1,
+            be_offset_const(u, to, (int64_t)i * o->line * t->t->bytes));
+    if (o->operand->turned)
+        return;
     for (int i = 0; i < num; i += together)
         be_ptx_store_lanes(t, &x[i], together,
                            be_offset_const(u, to, (int64_t)i * t->t->bytes));
@@ -561,7 +571,7 @@ static int64_t
 between(const PtxTile *t, const PtxPanel *o, int i)
 {
     int64_t elements =
-        o->operand->along_k
+        be_ptx_lies_along_k(o->operand)
             ? (int64_t)i * o->places * o->line
             : (int64_t)(i / t->vector) * t->vector * o->places + i % t->vector;
     return elements * t->t->bytes;
@@ -593,7 +603,7 @@ be_ptx_fragment_load(PtxTile *t, PtxSide side, Val buffer, int product,
     BeUnit *u = t->p->e.u;
     Val own = be_offset(u, o->own, buffer);
     int64_t bytes = t->t->bytes;
-    if (!o->operand->along_k) {
+    if (!be_ptx_lies_along_k(o->operand)) {
         for (int j = 0; j < t->vector; j++)
             load_for_product(
                 t, o, be_offset_const(u, own, (product + j) * o->line * bytes),
@@ -615,7 +625,7 @@ be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
     const PtxPanel *o = &t->panels[side];
     BeUnit *u = t->p->e.u;
     Val own = be_offset(u, o->own, buffer);
-    if (!o->operand->along_k) {
+    if (!be_ptx_lies_along_k(o->operand)) {
         load_for_product(t, o, at_element(t, own, times(t, product, o->line)),
                          out);
         return;
@@ -634,7 +644,7 @@ be_ptx_lanes_load(PtxTile *t, PtxSide side, Val buffer, int product, Val *x)
     const PtxPanel *o = &t->panels[side];
     BeUnit *u = t->p->e.u;
     Val own = be_offset(u, o->own, buffer);
-    bool along_k = o->operand->along_k;
+    bool along_k = be_ptx_lies_along_k(o->operand);
     int run = run_of_thread(t, side), num = o->each / run;
     int64_t next = (int64_t)o->places * run;
     for (int i = 0; i < num; i++) {

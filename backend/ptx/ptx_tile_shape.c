@@ -26,20 +26,25 @@
 enum { LEAST_STEP = 8 };
 
 /* So that no two lanes meet in a bank: eight of them that load 16 bytes, or all
- * of a warp that load 4 of eight rows or columns and of four products. */
+ * of a warp that load 4 of eight rows or columns and of four products, or store
+ * 4 of sixteen columns and of the first or fifth product. */
 int
 be_ptx_panel_line(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
 {
     int vector = be_ptx_tile_vector(t), elements = be_ptx_tile_side(s, side);
-    if (t->operands[side].along_k)
+    if (be_ptx_lies_along_k(&t->operands[side]))
         return s->step + vector;
+    if (t->operands[side].turned)
+        return elements + vector;
     return elements + (t->tf32 ? PTX_MMA_DOWN : 0);
 }
 
 int64_t
 be_ptx_panel_bytes(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
 {
-    int lines = t->operands[side].along_k ? be_ptx_tile_side(s, side) : s->step;
+    int lines = be_ptx_lies_along_k(&t->operands[side])
+                    ? be_ptx_tile_side(s, side)
+                    : s->step;
     return (int64_t)lines * be_ptx_panel_line(t, s, side) * t->bytes;
 }
 
@@ -165,17 +170,15 @@ threads_of(const PtxTileShape *s)
     return s->k_slices * be_ptx_tile_threads(s);
 }
 
-/* Whether an operand takes few registers on its way: it is copied by 16 bytes.
- */
+/* Whether an operand is copied by 16 bytes, or loaded by as many. */
 static bool
-is_copied_wide(const PtxTiles *t, const PtxOperand *o)
+is_staged_wide(const PtxTiles *t, const PtxOperand *o)
 {
-    return o->copied && o->neighbours >= be_ptx_tile_vector(t);
+    return (o->copied || o->turned) && o->neighbours >= be_ptx_tile_vector(t);
 }
 
 /* Whether a thread makes do with 128 registers.  The assembler would take more,
- * for loads ahead, and there would be half as many warps.  Elements of both
- * operands that are neighbours along the products need more. */
+ * for loads ahead, and there would be half as many warps. */
 static bool
 has_few_registers(const PtxTiles *t, const PtxTileShape *s)
 {
@@ -183,8 +186,19 @@ has_few_registers(const PtxTiles *t, const PtxTileShape *s)
                      *y = &t->operands[PTX_COLUMNS];
     if (!has_many_sums(t, s) || t->tf32)
         return has_many_sums(t, s);
-    return threads_of(s) >= 128 && is_copied_wide(t, x) &&
-           is_copied_wide(t, y) && !(x->along_k && y->along_k);
+    return threads_of(s) >= 128 && is_staged_wide(t, x) &&
+           is_staged_wide(t, y) &&
+           !(be_ptx_lies_along_k(x) && be_ptx_lies_along_k(y));
+}
+
+bool
+be_ptx_tiles_should_turn(const PtxTiles *t)
+{
+    const PtxOperand *x = &t->operands[PTX_ROWS],
+                     *y = &t->operands[PTX_COLUMNS];
+    return be_ptx_totals_are_aside(t, &t->shape) &&
+           threads_of(&t->shape) >= 128 && x->along_k && y->along_k &&
+           is_staged_wide(t, x) && is_staged_wide(t, y);
 }
 
 int
@@ -207,7 +221,7 @@ registers_of(const Problem *p, const PtxTileShape *s)
         return num + 2 * s->rows + s->columns + OTHER_REGISTERS;
     for (int side = 0; side < PTX_NUM_SIDES; side++)
         num += be_ptx_tile_each(s, (PtxSide)side) *
-               (p->t->operands[side].along_k ? vector : 1);
+               (be_ptx_lies_along_k(&p->t->operands[side]) ? vector : 1);
     return num * words + OTHER_REGISTERS;
 }
 

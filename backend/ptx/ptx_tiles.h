@@ -43,9 +43,18 @@ typedef struct PtxOperand {
     bool along_k;        /* threads load neighbours along the products,
                             otherwise along rows or columns; */
     int neighbours;      /* so many at once */
+    bool turned;         /* neighbours along the products, which lie product by
+                            product in shared memory all the same */
     const KNode *copied; /* the load by cp.async, if the value is no more than
                             that; else NULL */
 } PtxOperand;
+
+/* Whether neighbours along the products lie side by side in shared memory. */
+static inline bool
+be_ptx_lies_along_k(const PtxOperand *o)
+{
+    return o->along_k && !o->turned;
+}
 
 /* The threads of a block are divided into k slices, each with sums of its own
  * for the whole tile: those of every k_slices-th block of 512 products.  A
@@ -134,6 +143,10 @@ int64_t be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s);
  * looks at once in 512 products: it has too many sums for twice as many
  * registers. */
 bool be_ptx_totals_are_aside(const PtxTiles *t, const PtxTileShape *s);
+/* Whether elements of both operands are neighbours along the products, so that
+ * a thread would have four products of both in registers: those of the columns
+ * should be turned then, for a shape that is chosen again. */
+bool be_ptx_tiles_should_turn(const PtxTiles *t);
 /* Blocks that a multiprocessor's registers must be enough for. */
 int be_ptx_tile_resident(const PtxTiles *t);
 

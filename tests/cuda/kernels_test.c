@@ -7,7 +7,9 @@
  * One launch of each kernel, for sm_80 and sm_90, with all checks on: no
  * violation, and the bits of its object for this CPU; at sizes for tests
  * another launch, of inputs with infinities, NaNs and extremes.  Where outputs
- * may have the memory of inputs, one more launch gives it to them.
+ * may have the memory of inputs, one more launch gives it to them.  Contractions
+ * are compared once more on tensor cores, near the CPU's.  large.kernels has some
+ * that need more work for the shapes of large products.
  */
 #include "tests/unit/unit.h"
 
@@ -177,6 +179,29 @@ tensor_cores_are_near_the_cpu(void **state)
     arena_release(a);
 }
 
+/* ---- large products ------------------------------------------------------- */
+
+static const Program large = {"tests/cuda/large.kernels", NULL, {0}};
+
+/* One launch of each: they are large. */
+static void
+large_products_have_the_bits_of_the_cpu(void **state)
+{
+    Arena *a = arena_new(NULL, "program");
+    BeKernels kernels = program_kernels(a, source_root, &large, true);
+    RtCode *cpu = run_compile(&kernels, "native", 2);
+    (void)state;
+    for (int i = sweep_first(kernels.len); i < kernels.len; i = sweep_next(i)) {
+        BeKernel *k = kernels.data[i];
+        Comparison *c = comparison_new(a, k, cpu, tame);
+        check_ptx(a, program_ptx(a, k, "sm_80"), c);
+        assert_non_null(strstr(program_ptx(a, k, "sm_80"), "minnctapersm 2"));
+        all.kernels++;
+    }
+    rt_code_close(cpu);
+    arena_release(a);
+}
+
 enum { MAX_TESTS = 64 };
 
 int
@@ -192,6 +217,8 @@ main(int argc, char **argv)
     size_t num = 0;
     tests[num++] = (struct CMUnitTest)cmocka_unit_test(
         all_reduces_have_the_bits_of_the_cpu);
+    tests[num++] = (struct CMUnitTest)cmocka_unit_test(
+        large_products_have_the_bits_of_the_cpu);
     for (const Program *p = programs; p->path; p++) {
         void *state = (void *)(uintptr_t)p;
         tests[num++] =

@@ -239,6 +239,18 @@ may_end_ragged(const EmitSpace *products, int step)
     return true;
 }
 
+/* Turns the columns, if a multiprocessor can then have more blocks. */
+static void
+turn_columns(const BeKernel *k, PtxTiles *t)
+{
+    PtxTiles turned = *t;
+    turned.operands[PTX_COLUMNS].turned = true;
+    turned.operands[PTX_COLUMNS].copied = NULL;
+    be_ptx_tile_shape_choose(k, &turned);
+    if (be_ptx_tile_resident(&turned) > be_ptx_tile_resident(t))
+        *t = turned;
+}
+
 void
 be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *out)
 {
@@ -265,11 +277,8 @@ be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *out)
         find_copy(e, &t, &t.operands[side]);
     }
     be_ptx_tile_shape_choose(e->k, &t);
-    if (be_ptx_tiles_should_turn(&t)) {
-        columns->turned = true;
-        columns->copied = NULL;
-        be_ptx_tile_shape_choose(e->k, &t);
-    }
+    if (be_ptx_tiles_may_turn(&t))
+        turn_columns(e->k, &t);
     t.ends_ragged = may_end_ragged(&t.products, t.shape.step);
     t.together = choose_together(e, &t);
     *out = t;

@@ -4,13 +4,16 @@
  * An operand that is no more than a load is copied by cp.async, which brings
  * zeros where its guard is false; others are computed in registers, by the
  * slice of the kernel that makes them, while the products of the step before
- * are added.  What lies beyond the matrix is zero: its sums are not used.
+ * are added, as are those that are turned, or rounded for tensor cores.  What
+ * lies beyond the matrix is zero: its sums are not used.
  *
  * No two lanes of eight that access 16 bytes each meet in a bank.  Elements
  * that are stored product by product need nothing for that.  The others lie in
  * rows of step + 16 bytes, an odd multiple of 16, and neighbouring rows are
  * those of neighbouring threads: a thread's rows are `places` apart, though it
- * has neighbouring elements of the matrix.
+ * has neighbouring elements of the matrix.  Tensor cores and turned operands
+ * have rows and columns in their order, and pad the lines of products, too
+ * (be_ptx_panel_line).
  */
 #include "backend/ptx/ptx_stage.h"
 
@@ -156,7 +159,9 @@ locate_part(const PtxTile *t, PtxSide side, PtxPart *part, Val number)
     if (o->operand->along_k) {
         Val i = divided(t, outer, o->places);
         Val place = remainder_of(t, outer, o->places);
-        Val element = t->t->tf32 ? outer : be_ptx_element_of(t, side, i, place);
+        bool is_straight = t->t->tf32 || o->operand->turned;
+        Val element =
+            is_straight ? outer : be_ptx_element_of(t, side, i, place);
         part->element = be_add(u, o->first, element);
         part->product = inner;
     } else {

@@ -3,7 +3,8 @@
  *
  * A panel is the part of an operand that a step of products needs.  Elements
  * that are neighbours along the products are stored row by row (or column by
- * column), each padded by 16 bytes, the others product by product.  There are
+ * column), each padded by 16 bytes, the others, and turned ones, product by
+ * product.  There are
  * two panels of each operand: one is read while the other one is written.
  */
 #ifndef TFD_BACKEND_PTX_PTX_STAGE_H
@@ -107,8 +108,9 @@ void be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
  * step of the product that lane 0 has. */
 void be_ptx_lanes_load(PtxTile *t, PtxSide side, Val buffer, int product,
                        Val *x);
-/* Adds the products of a step to the thread's sums by tensor cores, or the
- * first `count` of them (ptx_mma.c). */
+/* Adds the products of a step to the thread's sums by tensor cores (ptx_mma.c);
+ * the second where there are count, if that is more than 0: what is beyond them
+ * must be zeros. */
 void be_ptx_mma_add_step(PtxTile *t, Val buffer, Val *sums);
 void be_ptx_mma_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
 

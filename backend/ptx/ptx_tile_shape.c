@@ -149,21 +149,6 @@ has_many_sums(const PtxTiles *t, const PtxTileShape *s)
            s->rows * s->columns == PTX_MAX_SUMS;
 }
 
-bool
-be_ptx_totals_are_aside(const PtxTiles *t, const PtxTileShape *s)
-{
-    return !t->tf32 && has_many_sums(t, s);
-}
-
-/* Whether a thread has totals of blocks of products in registers.  Tensor cores
- * have no order to keep. */
-static bool
-has_totals(const Problem *p, const PtxTileShape *s)
-{
-    return has_blocks(p) && !be_ptx_totals_are_aside(p->t, s) &&
-           (!p->t->tf32 || s->k_slices > 1);
-}
-
 static int
 threads_of(const PtxTileShape *s)
 {
@@ -192,11 +177,26 @@ has_few_registers(const PtxTiles *t, const PtxTileShape *s)
 }
 
 bool
-be_ptx_tiles_should_turn(const PtxTiles *t)
+be_ptx_totals_are_aside(const PtxTiles *t, const PtxTileShape *s)
+{
+    return !t->tf32 && has_few_registers(t, s);
+}
+
+/* Whether a thread has totals of blocks of products in registers.  Tensor cores
+ * have no order to keep. */
+static bool
+has_totals(const Problem *p, const PtxTileShape *s)
+{
+    return has_blocks(p) && !be_ptx_totals_are_aside(p->t, s) &&
+           (!p->t->tf32 || s->k_slices > 1);
+}
+
+bool
+be_ptx_tiles_may_turn(const PtxTiles *t)
 {
     const PtxOperand *x = &t->operands[PTX_ROWS],
                      *y = &t->operands[PTX_COLUMNS];
-    return be_ptx_totals_are_aside(t, &t->shape) &&
+    return !t->tf32 && has_many_sums(t, &t->shape) &&
            threads_of(&t->shape) >= 128 && x->along_k && y->along_k &&
            is_staged_wide(t, x) && is_staged_wide(t, y);
 }
@@ -494,6 +494,7 @@ be_ptx_tile_shape_choose(const BeKernel *k, PtxTiles *t)
                 try_shape(&p, &s, &best);
     }
     t->shape = best.shape;
+    t->split = (PtxSplit){0};
     if (best.splits)
         t->split = (PtxSplit){(int64_t)num_parts(&p),
                               (int64_t)split_bytes(&p, &best.shape)};

@@ -4,6 +4,7 @@
  *   ptx_operand.c     which kernels, and how their operands lie in memory
  *   ptx_tile_shape.c  the size of a tile and of a thread's part
  *   ptx_stage.c       the operands of a step of products in shared memory
+ *   ptx_mma.c         the products of a step on tensor cores
  *   ptx_tiles.c       the loops over steps and blocks of products; results
  *
  * The main loop adds the products of a step, ascending, to a thread's sums,
@@ -14,6 +15,7 @@
  * Blocks of 512 products are summed separately (D2).  A block's threads may be
  * several k slices, each with a block of products of its own; their sums are
  * then added in order.  Products that do not fill a step are added one by one.
+ * Tensor cores have neither (D36).
  *
  * The sums go through shared memory once more, so that the rest of the kernel
  * is executed for neighbouring elements by neighbouring threads, with accesses

@@ -139,14 +139,14 @@ int be_ptx_result_rows(const PtxTiles *t, const PtxTileShape *s);
 /* Bytes of shared memory of a block. */
 int64_t be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s);
 
-/* Whether the totals of blocks of products wait in local memory, which a thread
- * looks at once in 512 products: it has too many sums for twice as many
- * registers. */
+/* Whether totals of blocks of products, if there are some, wait in local
+ * memory, which a thread looks at once in 512 products: it has registers for
+ * its sums alone. */
 bool be_ptx_totals_are_aside(const PtxTiles *t, const PtxTileShape *s);
 /* Whether elements of both operands are neighbours along the products, so that
- * a thread would have four products of both in registers: those of the columns
- * should be turned then, for a shape that is chosen again. */
-bool be_ptx_tiles_should_turn(const PtxTiles *t);
+ * a thread has four products of both in registers: those of the columns may be
+ * turned. */
+bool be_ptx_tiles_may_turn(const PtxTiles *t);
 /* Blocks that a multiprocessor's registers must be enough for. */
 int be_ptx_tile_resident(const PtxTiles *t);
 

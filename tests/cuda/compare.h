@@ -19,17 +19,11 @@ typedef struct LaunchShape {
     bool in_place; /* outputs have the memory of inputs wherever they may */
     bool whole;    /* inputs: small whole numbers, whose products and sums are
                       exact in every order */
-    double near;   /* how far floats may be from the CPU's, as a part of the
-                      greatest of their array; other elements are not compared
-                      then.  0: the same bits */
 } LaunchShape;
 
 /* In a. */
 Comparison *comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu,
                            LaunchShape shape);
-
-/* Whether the last run gave the bits of the CPU, however near they may be. */
-bool comparison_has_equal_bits(const Comparison *c);
 
 /* Whether an output has the memory of an input. */
 bool comparison_is_in_place(const Comparison *c);

@@ -132,7 +132,7 @@ products_in_tf32_are_near(void **state)
     set_fake("");
     Ran ran = run_ok(a, "tfd-run %s --compare cpu", plan);
     assert_non_null(strstr(ran.out, "equal bits, but for 4 launches with "
-                                    "products in TF32, within 1/256 of the "
+                                    "products in TF32, within 1/64 of the "
                                     "greatest element\n"));
     Ran cpu = run_ok(a, "tfd-run %s --devices sandbox:0 --compare cpu", plan);
     assert_non_null(strstr(cpu.out, "equal bits\n"));
@@ -256,7 +256,7 @@ wrong_products_in_tf32_are_named(void **state)
     Ran ran = run(a, "tfd-run %s --compare cpu", plan);
     unsetenv("TFD_CHECKSUMS");
     assert_int_equal(ran.code, 1);
-    if (!strstr(ran.err, "has other values (TF32 explains 1/256 of the "
+    if (!strstr(ran.err, "has other values (TF32 explains 1/64 of the "
                          "greatest) on cuda:0 than on the CPU: in step 1, of "
                          "this "))
         fail_msg("%s", ran.err);

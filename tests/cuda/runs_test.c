@@ -157,6 +157,37 @@ tf32_is_for_gpus_alone(void **state)
     assert_string_equal(run_ok(a, command, plan, "cuda:0").out, gpu.out);
 }
 
+/* Products of f32 and bf16 say so, those of f64 and integers do not. */
+static void
+tf32_is_seen_in_dumps(void **state)
+{
+    static const char products[] =
+        "fn step() {\n"
+        "  let x = normal((24, 24))\n"
+        "  let y = x @ x + f32(bf16(x) @ bf16(x))\n"
+        "  let z = f64(x) @ f64(x)\n"
+        "  let i = i32(x) @ i32(x)\n"
+        "  return sum(y) + f32(sum(z)) + f32(sum(i))\n"
+        "}\n"
+        "main { print(\"{local_results(run step()).0}\") }\n";
+    Arena *a = *state;
+    const char *source = arena_printf(a, "%s/products.tfd", dir);
+    const char *command = "tfdc %s --devices %s --precision %s %s";
+    write_text(source, products);
+    Ran placed = run_ok(a, command, source, "gpu:0", "tf32", "--to placed");
+    int marked = 0;
+    for (const char *at = placed.out; (at = strstr(at, "tf32=true")); at++)
+        marked++;
+    assert_int_equal(marked, 2);
+    Ran exact = run_ok(a, command, source, "gpu:0", "exact", "--to placed");
+    assert_null(strstr(exact.out, "tf32"));
+    Ran gpu = run_ok(a, command, source, "gpu:0", "tf32", "--explain");
+    assert_non_null(strstr(gpu.out, "2 of 2 products of f32, bf16 and f16 may "
+                                    "be computed in TF32"));
+    Ran cpu = run_ok(a, command, source, "cpu:0", "tf32", "--explain");
+    assert_null(strstr(cpu.out, "TF32"));
+}
+
 /* ---- what steps print and assert ------------------------------------------
  */
 
@@ -574,6 +605,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_cpu),
         cmocka_unit_test(tf32_is_for_gpus_alone),
+        cmocka_unit_test(tf32_is_seen_in_dumps),
         cmocka_unit_test(prints_and_asserts_are_those_of_the_cpu),
         cmocka_unit_test(endless_loops_end),
         cmocka_unit_test(checkpoints_go_both_ways),

@@ -15,7 +15,9 @@ Source = collections.namedtuple("Source", "path devices tf32", defaults=[False])
 
 # Contractions of the sizes that tiles are made for; too large for the emulator.
 LARGE = [Source("tests/bench/gpu/gpt2.tfd", "cuda:0"),
-         Source("tests/bench/gpu/gpt2.tfd", "cuda:0", True)]
+         Source("tests/bench/gpu/gpt2.tfd", "cuda:0", True),
+         Source("docs/examples/charlm.tfd", "cuda:0", True),
+         Source("docs/examples/convnet.tfd", "cuda:0", True)]
 
 
 def name_of(source):

@@ -14,7 +14,7 @@
 #include "ir/dataset/sharding.h"
 #include "ir/dataset/stage.h"
 #include "ir/ir.h"
-#include "ir/ops/op.h"
+#include "ir/rules/tf32.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
 #include "passes/distribute/algorithm.h"
@@ -286,11 +286,8 @@ static void
 count_product(IrOp *op, void *data)
 {
     Products *p = data;
-    if (ir_attr_index(op->kind, A_tf32) < 0 ||
-        dtype_compute(op->results[0]->type.dtype) != DT_f32)
-        return;
-    p->all++;
-    p->tf32 += ir_int(op, A_tf32) != 0;
+    p->all += ir_can_be_tf32(op);
+    p->tf32 += ir_is_tf32(op);
 }
 
 /* Nothing where all products are exact.  Variants of a program count each. */

@@ -8,6 +8,7 @@
  */
 #include "backend/kernel/kernel_expr.h"
 #include "ir/rules/pairs.h"
+#include "ir/rules/tf32.h"
 #include "ir/rules/windows.h"
 
 /* ---- reductions and contractions ---------------------------------------- */
@@ -111,7 +112,7 @@ static Expr *
 contracted(Build *b, const IrOp *op, KNode *n, Expr *x, Expr *y)
 {
     n->contract.pairs = ir_adds_pairs(op);
-    n->contract.tf32 = ir_int(op, A_tf32) && n->dtype == DT_f32;
+    n->contract.tf32 = ir_is_tf32(op);
     n->contract.x = n->contract.pairs ? paired(b, x) : &x->node;
     n->contract.y = n->contract.pairs ? paired(b, y) : &y->node;
     return be_expr_rounded(b, be_expr_make(b, n), op->results[0]->type.dtype);

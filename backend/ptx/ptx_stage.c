@@ -102,7 +102,7 @@ open_lanes(PtxTile *t, PtxSide side, Val lane)
     Val first = times(t, divided(t, o->place, across), PTX_MMA_DOWN);
     Val line = be_add(u, first, divided(t, lane, PTX_MMA_ACROSS));
     Val product = remainder_of(t, lane, PTX_MMA_ACROSS);
-    Val element = o->operand->along_k
+    Val element = be_ptx_lies_along_k(o->operand)
                       ? be_add(u, times(t, line, o->line), product)
                       : be_add(u, times(t, product, o->line), line);
     o->own = at_element(t, o->memory, element);

@@ -190,49 +190,34 @@ add_block(PtxTile *t, Val begin, Val end, Val more, Val *buffer, Val *sums)
 
 /* ---- blocks of products ------------------------------------------------- */
 
+/* Totals are carried through the loop, or wait in local memory. */
 static void
 add_blocks(PtxTile *t, Val *totals)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    int num = num_sums(t);
+    bool is_aside = be_ptx_totals_are_aside(t->t, t->shape);
+    int num = num_sums(t), carried = is_aside ? 0 : num;
     Val sums[PTX_MAX_SUMS];
     Val none = be_emit_word(e, 0), step = be_emit_word(e, BE_K_BLOCK);
+    Val aside = is_aside ? be_ptx_totals_aside(t, num) : NULL;
     stage_first(t, none, t->size, none);
     BeLoop l;
     be_loop_begin(u, &l, none, t->size, step, "block");
-    be_ptx_totals_begin(t, &l, num, totals);
+    be_ptx_totals_begin(t, &l, carried, totals);
     Val buffer = be_loop_carry(u, &l, none);
     be_loop_body(u, &l);
     Val end = be_min(u, be_add(u, l.index, step), t->size);
     add_block(t, l.index, end, t->size, &buffer, sums);
-    for (int i = 0; i < num; i++)
+    if (is_aside)
+        be_ptx_totals_add(t, aside, num, sums);
+    for (int i = 0; i < carried; i++)
         be_loop_next(&l, i, LLVMBuildFAdd(u->builder, totals[i], sums[i], ""));
-    be_loop_next(&l, num, buffer);
+    be_loop_next(&l, carried, buffer);
     be_loop_end(u, &l);
-    be_ptx_totals_end(t, &l, num, totals);
-}
-
-/* The same with totals in local memory: a thread has registers for its sums. */
-static void
-add_blocks_aside(PtxTile *t, Val *totals)
-{
-    Emit *e = &t->p->e;
-    BeUnit *u = e->u;
-    Val sums[PTX_MAX_SUMS];
-    Val none = be_emit_word(e, 0), step = be_emit_word(e, BE_K_BLOCK);
-    Val aside = be_ptx_totals_aside(t, num_sums(t));
-    stage_first(t, none, t->size, none);
-    BeLoop l;
-    be_loop_begin(u, &l, none, t->size, step, "block");
-    Val buffer = be_loop_carry(u, &l, none);
-    be_loop_body(u, &l);
-    Val end = be_min(u, be_add(u, l.index, step), t->size);
-    add_block(t, l.index, end, t->size, &buffer, sums);
-    be_ptx_totals_add(t, aside, num_sums(t), sums);
-    be_loop_next(&l, 0, buffer);
-    be_loop_end(u, &l);
-    be_ptx_totals_get(t, aside, num_sums(t), totals);
+    if (is_aside)
+        be_ptx_totals_get(t, aside, num, totals);
+    be_ptx_totals_end(t, &l, carried, totals);
 }
 
 static void
@@ -601,12 +586,9 @@ emit_tile(PtxTile *t)
     if (t->shape->k_slices > 1)
         add_blocks_of_slices(t, sums);
     else if (t->t->is_float && !t->t->tf32 &&
-             be_space_bound(e->k, &t->t->products) > BE_K_BLOCK) {
-        if (be_ptx_totals_are_aside(t->t, t->shape))
-            add_blocks_aside(t, sums);
-        else
-            add_blocks(t, sums);
-    } else
+             be_space_bound(e->k, &t->t->products) > BE_K_BLOCK)
+        add_blocks(t, sums);
+    else
         add_only_block(t, sums);
     be_ptx_tile_neighbours(t, t->along, t->t->together);
     finish(t, sums);

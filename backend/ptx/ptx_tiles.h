@@ -16,10 +16,9 @@ enum {
     PTX_MAX_EACH = 8, /* rows and columns of a thread */
     PTX_MAX_SUMS = PTX_MAX_EACH * PTX_MAX_EACH,
     PTX_PAIRS_VALUES = 3, /* of a sum of products of bf16: it, and two chains */
-    PTX_MMA_PRODUCTS =
-        8,            /* of an instruction of tensor cores, whose warps have */
-    PTX_MMA_DOWN = 8, /* so many threads along the rows */
-    PTX_MMA_ACROSS = 4,        /* and the columns, with */
+    PTX_MMA_PRODUCTS = 8,      /* of a warp's mma; its threads are so many */
+    PTX_MMA_DOWN = 8,          /* along the rows, */
+    PTX_MMA_ACROSS = 4,        /* and along the columns, with */
     PTX_MMA_COLUMNS = 2,       /* neighbouring columns each */
     PTX_MAX_SHARED = 48 << 10, /* of a block, without asking the driver */
     PTX_PROCESSORS = 108,      /* of the machine that shapes are chosen for, */

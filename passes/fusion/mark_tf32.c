@@ -7,15 +7,14 @@
  * Only GPUs have tensor cores: all else computes what it always does.
  */
 #include "ir/ir.h"
-#include "ir/ops/op.h"
+#include "ir/rules/tf32.h"
 #include "passes/support/pass.h"
 
 static void
 mark(IrOp *op, void *data)
 {
     (void)data;
-    if (ir_attr_index(op->kind, A_tf32) >= 0 &&
-        dtype_compute(op->results[0]->type.dtype) == DT_f32)
+    if (ir_can_be_tf32(op))
         ir_set_int(op, A_tf32, true);
 }
 

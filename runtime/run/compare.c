@@ -26,6 +26,7 @@
 #include <string.h>
 #include "ir/base/message.h"
 #include "ir/device/device.h"
+#include "ir/rules/tf32.h"
 #include "runtime/coll/algorithm/reduce.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/run_state.h"
@@ -232,7 +233,7 @@ static void
 note_tf32(IrOp *op, void *data)
 {
     bool *found = data;
-    *found |= ir_attr_index(op->kind, A_tf32) >= 0 && ir_int(op, A_tf32);
+    *found |= ir_is_tf32(op);
 }
 
 static bool

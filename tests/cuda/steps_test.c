@@ -6,6 +6,7 @@
  */
 #include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -189,7 +190,9 @@ time_of_launch(Arena *a, const char *source, int devices)
 }
 
 /* On a driver that does nothing.  It says what a step took; the bounds are for
- * machines that do other things meanwhile, and threads without cores. */
+ * machines that do other things meanwhile, and threads without cores.  Under a
+ * sanitizer, whose threads wait for each other at each allocation, there are
+ * none. */
 static void
 the_host_s_time_is_short(void **state)
 {
@@ -202,8 +205,8 @@ the_host_s_time_is_short(void **state)
     printf("# a launch on one device takes %.2f us of the host's time, one "
            "with an all_reduce of two %.2f us\n",
            one, two);
-    assert_true(one < 20.0);
-    assert_true(two < 200.0);
+    assert_true(is_sanitized() || one < 20.0);
+    assert_true(is_sanitized() || two < 200.0);
 }
 
 /* ---- the suite -------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "tests/e2e/run.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
@@ -195,20 +196,6 @@ text_of(Arena *a, const Growth *g)
     return str_text(&s);
 }
 
-/* Where each allocation is watched, time and memory say nothing. */
-static bool
-is_measured(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return false;
-#elif defined(__has_feature)
-    return !__has_feature(address_sanitizer) &&
-           !__has_feature(thread_sanitizer);
-#else
-    return true;
-#endif
-}
-
 static double
 seconds_of_children(void)
 {
@@ -239,9 +226,9 @@ measured(Arena *a, Str *wrong, const char *name, const char *command)
         ran = run(a, "%s", arena_strdup(a, command));
         took = seconds_of_children() - begin;
     }
-    if (is_measured() && took > MAX_SECONDS)
+    if (!is_sanitized() && took > MAX_SECONDS)
         str_addf(wrong, "%s: %.1f seconds\n%s\n", name, took, ran.err);
-    if (is_measured() && megabytes_of_children() > MAX_MEGABYTES)
+    if (!is_sanitized() && megabytes_of_children() > MAX_MEGABYTES)
         fail_msg("%s: %ld MB\n%s", name, megabytes_of_children(), ran.err);
     return ran;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "tests/e2e/run.h"
 #include "tests/unit/dir.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
 /* How much an arena may exceed the lower bound, and a run may differ from the
@@ -249,19 +250,6 @@ blocks_of_rows_have_the_bits_of_the_whole(void **state)
 }
 
 /* ---- memory of runs ----------------------------------------------------- */
-
-static bool
-memory_is_ours(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return false;
-#elif defined(__has_feature)
-    return !__has_feature(address_sanitizer) &&
-           !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer);
-#else
-    return true;
-#endif
-}
 
 /* Runs the program; files are the bytes that its datasets read, which tfdc
  * cannot know. */
@@ -654,7 +642,7 @@ measure_peaks(void)
         cmocka_unit_test(one_device_has_the_variables_of_one_replica),
         cmocka_unit_test(limited_addresses_count_for_each_replica),
     };
-    if (!memory_is_ours()) {
+    if (is_sanitized()) {
         puts("1..0 # SKIP sanitizers take memory of their own");
         return 0;
     }

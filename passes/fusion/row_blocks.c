@@ -477,7 +477,8 @@ phase_place(Region *r, int phase)
     return place;
 }
 
-/* Whether what the phase's operations take from outside is there by then. */
+/* Whether what the phase's operations take from outside is there by then, or
+ * can be moved there: what is free depends on nothing that is not. */
 static bool
 phase_is_ready(Region *r, int phase, const IrOp *place)
 {
@@ -488,7 +489,8 @@ phase_is_ready(Region *r, int phase, const IrOp *place)
         for (int j = 0; j < op->num_operands; j++) {
             const IrOp *def = op->operands[j]->def;
             if (known_of(r, op->operands[j])->role == ROLE_outside && def &&
-                def->block == r->block && def->id >= place->id)
+                def->block == r->block && def->id >= place->id &&
+                !pass_fuse_is_free(def))
                 return false;
         }
     }
@@ -524,10 +526,40 @@ make_blocks(Region *r, int phase, IrBlock *to, const IrValues *kept,
     }
 }
 
+/* Moves op, which is free, and what it needs before the place. */
+static void
+move_free(IrOp *op, IrOp *place)
+{
+    if (op->block != place->block || op->id < place->id)
+        return;
+    for (int i = 0; i < op->num_operands; i++)
+        if (op->operands[i]->def)
+            move_free(op->operands[i]->def, place);
+    ir_remove(op);
+    ir_insert_before(place, op);
+    op->id = place->id - 1;
+}
+
+static void
+move_free_operands(Region *r, int phase, IrOp *place)
+{
+    for (int i = 0; i < r->members.len; i++) {
+        const IrOp *op = r->members.data[i]->def;
+        for (int j = 0; j < op->num_operands; j++) {
+            const IrValue *o = op->operands[j];
+            if (known_of(r, op->results[0])->phase <= phase && o->def &&
+                known_of(r, o)->role == ROLE_outside &&
+                pass_fuse_is_free(o->def))
+                move_free(o->def, place);
+        }
+    }
+}
+
 static void
 make_phase(Region *r, int phase, IrOp *place)
 {
     Arena *a = r->cx->arena;
+    move_free_operands(r, phase, place);
     IrBlock *to = ir_block_scratch(place);
     IrValues kept = {0};
     for (int i = 0; i < r->members.len; i++)

@@ -33,44 +33,73 @@ is_map_of(const IrOp *op, const IrType *shape)
            ir_type_same_shape(&op->results[0]->type, shape);
 }
 
+/* The latest contraction of those that each operation is made from by maps, by
+ * its id: an operation of the block, or NULL. */
+static IrOp **
+find_latest(Fuse *f, const IrBlock *b)
+{
+    IrOp **latest = NEW_ARRAY(f->arena, IrOp *, (size_t)b->last->id + 1);
+    for (IrOp *op = b->first; op; op = op->next) {
+        IrOp *own = pass_fuse_is_contraction(op) ? op : NULL;
+        bool map = ir_op_info[op->kind].traits & ELEMENTWISE;
+        for (int i = 0; map && i < op->num_operands; i++) {
+            const IrOp *def = op->operands[i]->def;
+            IrOp *of = def && def->block == b ? latest[def->id] : NULL;
+            if (of && (!own || of->id > own->id))
+                own = of;
+        }
+        latest[op->id] = own;
+    }
+    return latest;
+}
+
 /* The last of the maps that exist only for op: all paths from its value end in
- * it, and no value on them is used elsewhere. */
+ * it, and no value on them is used elsewhere.  With latest, none of them waits
+ * for another contraction. */
 static IrOp *
-root_of(const Fuse *f, IrOp *op, IrOp *const *roots)
+root_of(const Fuse *f, IrOp *op, IrOp *const *roots, IrOp *const *latest)
 {
     const IrOpList *users = &pass_fuse_node(f, op)->users;
-    for (int i = 0; i < users->len; i++)
-        if (!is_map_of(users->data[i], &op->results[0]->type) ||
-            roots[users->data[i]->id] != roots[users->data[0]->id])
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        if (!is_map_of(user, &op->results[0]->type) ||
+            roots[user->id] != roots[users->data[0]->id] ||
+            (latest && latest[op->id] && latest[user->id] != latest[op->id]))
             return op;
+    }
     return users->len ? roots[users->data[0]->id] : op;
 }
 
-static IrOp **
-find_roots(Fuse *f, const IrBlock *b)
-{
-    IrOp **roots = NEW_ARRAY(f->arena, IrOp *, (size_t)b->last->id + 1);
-    for (IrOp *op = b->last; op; op = op->prev)
-        roots[op->id] = op->num_results == 1 ? root_of(f, op, roots) : op;
-    return roots;
-}
+/* For each operation, by its id, its root, and the other operations whose root
+ * it is, last first. */
+typedef struct Trees {
+    IrOp **roots;
+    IrOpList *of;
+} Trees;
 
-/* For each operation, by its id, the other operations whose root it is, last
- * first. */
-static IrOpList *
-list_trees(Fuse *f, const IrBlock *b, IrOp *const *roots)
+static Trees
+find_trees(Fuse *f, const IrBlock *b, IrOp *const *latest)
 {
-    IrOpList *trees = NEW_ARRAY(f->arena, IrOpList, (size_t)b->last->id + 1);
-    for (IrOp *op = b->last; op; op = op->prev)
-        if (roots[op->id] != op)
-            VEC_PUSH(f->arena, trees[roots[op->id]->id], op);
-    return trees;
+    size_t num = (size_t)b->last->id + 1;
+    Trees t = {NEW_ARRAY(f->arena, IrOp *, num),
+               NEW_ARRAY(f->arena, IrOpList, num)};
+    for (IrOp *op = b->last; op; op = op->prev) {
+        IrOp *root =
+            op->num_results == 1 ? root_of(f, op, t.roots, latest) : op;
+        t.roots[op->id] = root;
+        if (root != op)
+            VEC_PUSH(f->arena, t.of[root->id], op);
+    }
+    return t;
 }
 
 static void
-grow_tree(Fuse *f, IrOp *contraction, IrOp *root, const IrOpList *tree)
+grow_tree(Fuse *f, IrOp *contraction, const Trees *trees)
 {
-    if (pass_fuse_cluster(f, root)->contracts)
+    IrOp *root = trees->roots[contraction->id];
+    const IrOpList *tree = &trees->of[root->id];
+    const Cluster *of_root = pass_fuse_cluster(f, root);
+    if (of_root->contracts && of_root != pass_fuse_cluster(f, contraction))
         return;
     for (int i = 0; i < tree->len; i++)
         if (tree->data[i] == contraction ||
@@ -79,14 +108,20 @@ grow_tree(Fuse *f, IrOp *contraction, IrOp *root, const IrOpList *tree)
                       pass_fuse_cluster(f, tree->data[i]));
 }
 
+/* Maps of several contractions' values join the latest of these.  Those that
+ * need only an earlier one come behind that one, if that leaves it one result:
+ * so of a sum of products, only the sum so far has to be kept. */
 static void
 grow_behind_contractions(Fuse *f, const IrBlock *b)
 {
-    IrOp **roots = find_roots(f, b);
-    IrOpList *trees = list_trees(f, b, roots);
+    Trees own = find_trees(f, b, find_latest(f, b));
+    Trees all = find_trees(f, b, NULL);
     for (IrOp *op = b->last; op; op = op->prev)
         if (pass_fuse_is_contraction(op))
-            grow_tree(f, op, roots[op->id], &trees[roots[op->id]->id]);
+            grow_tree(f, op, &own);
+    for (IrOp *op = b->last; op; op = op->prev)
+        if (pass_fuse_is_contraction(op))
+            grow_tree(f, op, &all);
 }
 
 /* ---- upwards ------------------------------------------------------------ */

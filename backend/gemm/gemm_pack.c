@@ -124,6 +124,37 @@ packed_at(const Pack *p, Val base, Val at, int64_t more)
     return be_offset_const(u, to, more * p->t->bytes);
 }
 
+/* ---- operands in memory ---------------------------------------------------
+ */
+
+/* The address of a plain operand's element for the current indices. */
+static Val
+plain_here(const Pack *p)
+{
+    Emit *e = p->t->e;
+    const KNode *n = p->operand->plain;
+    EmitAddress a = be_address_of(e, &n->load.at);
+    Val array = e->arrays[n->load.array->role][n->load.array->index];
+    return LLVMBuildGEP2(e->u->builder, p->t->type, array, &a.base, 1, "");
+}
+
+/* Prefetches the tile's vectors of a product further on, where those of one
+ * product are so far from those of the next that the hardware does not. */
+static void
+prefetch_vectors(const Pack *p)
+{
+    enum { AHEAD = 8, FAR = 1024, LINE = 64 };
+    const Emit *e = p->t->e;
+    int64_t step = p->operand->k_stride * p->t->bytes;
+    if (!p->operand->plain || step < FAR)
+        return;
+    int64_t last = (e->tile.vectors - 1) * be_emit_vector_step(e);
+    int64_t bytes = (last + e->tile.lanes) * p->t->bytes;
+    Val here = plain_here(p);
+    for (int64_t i = 0; i < bytes; i += LINE)
+        be_prefetch(e->u, be_offset_const(e->u, here, AHEAD * step + i), false);
+}
+
 /* ---- rows ---------------------------------------------------------------- */
 
 static void
@@ -182,6 +213,7 @@ pack_vectors_of_rows(Pack *p, Val at)
     Emit *e = p->t->e;
     const GemmPlan *plan = &p->t->plan;
     int64_t size = plan->a.group ? plan->lanes : plan->a.size;
+    prefetch_vectors(p);
     for (int v = 0; v < e->tile.vectors; v++) {
         Val x = be_emit_get_as(e, p->operand->value, 0, v, true);
         be_store(e->u, x, packed_at(p, p->t->packed_a, at, v * size),
@@ -422,6 +454,7 @@ pack_column_vectors(Pack *p, Val at)
     Emit *e = p->t->e;
     const GemmPlan *plan = &p->t->plan;
     int64_t panel = plan->kc * be_gemm_nr(p->t);
+    prefetch_vectors(p);
     for (int v = 0; v < e->tile.vectors; v++) {
         Val x = be_emit_get_as(e, p->operand->value, 0, v, true);
         int64_t more =
@@ -504,12 +537,9 @@ read_square(const Pack *p, Val *square)
 {
     Emit *e = p->t->e;
     BeUnit *u = e->u;
-    const KNode *n = p->operand->plain;
     int lanes = e->tile.lanes, size = (int)(PIECE_BYTES / p->t->bytes);
     int64_t step = p->operand->stride;
-    EmitAddress a = be_address_of(e, &n->load.at);
-    Val array = e->arrays[n->load.array->role][n->load.array->index];
-    Val at = LLVMBuildGEP2(u->builder, p->t->type, array, &a.base, 1, "");
+    Val at = plain_here(p);
     for (int i = 0; i < lanes; i += size) {
         for (int j = 0; j < size; j++) {
             int64_t before = (j * step + i) * p->t->bytes;

@@ -20,6 +20,8 @@ enum {
     LINES_BYTES = 256 << 10,    /* of lines along k */
     L1_BYTES = 32 << 10,
     PAGE = 4096,
+    MOST_CONFLICTS = 6, /* lines that a set of the first cache keeps beside
+                           others */
     MAX_TOGETHER = BE_MAX_VECTORS /* vectors that are packed at once, so that
                                      whole lines of the cache are read */
 };
@@ -208,8 +210,10 @@ can_read_a(const Problem *x, const GemmPlan *plan)
     if (!a->plain || !be_space_is_const(&g->m) ||
         (plan->k_blocked && !g->direct))
         return false;
-    return a->k_stride == 1 ? !conflicts_in_cache(a->stride, x->bytes)
-                            : a->stride == 1;
+    if (a->k_stride == 1)
+        return most_mr(x, plan->vectors) <= MOST_CONFLICTS ||
+               !conflicts_in_cache(a->stride, x->bytes);
+    return a->stride == 1;
 }
 
 static bool

@@ -97,16 +97,22 @@ prefetch_a(const MicroKernel *a, Val k)
                 false);
 }
 
-/* Rows that are one after the other: for each product it prefetches as much of
- * the next tile's as a product has on average. */
+/* Rows along k: for each product it prefetches as much of the next tile's, in
+ * their order, as a product has on average. */
 static void
 prefetch_next_a(const MicroKernel *a, Val k)
 {
     Emit *e = a->e;
+    BeUnit *u = e->u;
     const GemmPlan *plan = a->plan;
-    Val at = be_mul(e->u, k, be_emit_word(e, plan->mr));
+    Val at = be_mul(u, k, be_emit_word(e, plan->mr));
+    if (plan->a.stride != plan->kc) {
+        Val row = LLVMBuildUDiv(u->builder, at, be_emit_word(e, plan->kc), "");
+        Val between = be_emit_word(e, plan->a.stride - plan->kc);
+        at = be_add(u, at, be_mul(u, row, between));
+    }
     int64_t more = plan->mr * plan->a.stride;
-    be_prefetch(e->u, element_at(a, a->params[UKERNEL_A], at, more), false);
+    be_prefetch(u, element_at(a, a->params[UKERNEL_A], at, more), false);
 }
 
 /* Product k, whose rows are `before` elements after those of the first. */
@@ -490,7 +496,6 @@ static bool
 reads_far(const Emit *e, const Gemm *g, const GemmPlan *plan)
 {
     return plan->a.kind == GEMM_IN_PLACE && plan->a.k_stride == 1 &&
-           plan->a.stride == plan->kc && !plan->k_blocked &&
            is_far(e, g->a.plain->load.array);
 }
 

@@ -294,6 +294,30 @@ grow(Region *r)
     }
 }
 
+/* The axis of operand i of op, a member, along which its rows run, or -1. */
+static int
+rows_of_operand(Region *r, const IrOp *op, int i)
+{
+    const IrValue *o = op->operands[i], *result = op->results[0];
+    const Known *k = known_of(r, result);
+    if (op->kind == OP_dot && k->role == ROLE_total) {
+        int n;
+        return (int)ir_ints(op, i ? A_contract_y : A_contract_x, &n)[0];
+    }
+    if (op->kind == OP_dot) {
+        IrAttrName batch = i ? A_batch_y : A_batch_x;
+        IrAttrName along = i ? A_contract_y : A_contract_x;
+        for (int j = 0; j < o->type.rank; j++)
+            if (!has_axis(op, batch, j) && !has_axis(op, along, j) &&
+                product_axis(op, i, j) == k->axis)
+                return j;
+        return -1;
+    }
+    if (is_elementwise(op) || op->kind == OP_broadcast)
+        return operand_axis(r, o, result, k->axis);
+    return known_of(r, o)->axis;
+}
+
 /* ---- phases -------------------------------------------------------------- */
 
 typedef struct Uses {
@@ -302,16 +326,25 @@ typedef struct Uses {
     bool member;
 } Uses;
 
+/* Whether what op makes of operand i is made with it, row by row. */
+static bool
+stays(Region *r, const IrOp *op, int i)
+{
+    const Known *k = known_of(r, op->operands[i]);
+    return k->role == ROLE_part ||
+           (k->role == ROLE_rows && rows_of_operand(r, op, i) == k->axis);
+}
+
 static void
 note_uses(IrOp *op, void *data)
 {
     Uses *u = data;
     for (int i = 0; i < op->num_operands; i++) {
         const Known *k = known_of(u->r, op->operands[i]);
-        bool part = k->role == ROLE_part;
-        bool leaves = k->core && !(part && u->member);
+        bool leaves = k->core && !(u->member && stays(u->r, op, i));
         int phase = k->phase + leaves;
-        if (leaves && part && is_wide(u->r, op->operands[i], k->axis))
+        if (leaves && k->role == ROLE_part &&
+            is_wide(u->r, op->operands[i], k->axis))
             u->r->ok = false;
         if (phase > u->phase)
             u->phase = phase;
@@ -359,30 +392,6 @@ slice_rows(Rows *b, IrValue *v, int axis, Loc loc)
     return ir_build_slice(b->to, v, start, dims, step, loc);
 }
 
-/* The axis of operand i of op, a member, along which its rows run, or -1. */
-static int
-rows_of_operand(Region *r, const IrOp *op, int i)
-{
-    const IrValue *o = op->operands[i], *result = op->results[0];
-    const Known *k = known_of(r, result);
-    if (op->kind == OP_dot && k->role == ROLE_total) {
-        int n;
-        return (int)ir_ints(op, i ? A_contract_y : A_contract_x, &n)[0];
-    }
-    if (op->kind == OP_dot) {
-        IrAttrName batch = i ? A_batch_y : A_batch_x;
-        IrAttrName along = i ? A_contract_y : A_contract_x;
-        for (int j = 0; j < o->type.rank; j++)
-            if (!has_axis(op, batch, j) && !has_axis(op, along, j) &&
-                product_axis(op, i, j) == k->axis)
-                return j;
-        return -1;
-    }
-    if (is_elementwise(op) || op->kind == OP_broadcast)
-        return operand_axis(r, o, result, k->axis);
-    return known_of(r, o)->axis;
-}
-
 static IrValue *make_rows(Rows *b, IrValue *v);
 
 static IrValue *
@@ -391,7 +400,7 @@ operand_rows(Rows *b, const IrOp *op, int i)
     IrValue *o = op->operands[i];
     const Known *k = known_of(b->r, o);
     bool is_kept = k->whole && k->phase < b->phase;
-    if (k->role == ROLE_part && !is_kept)
+    if ((k->role == ROLE_part || k->role == ROLE_rows) && !is_kept)
         return make_rows(b, o);
     int axis = rows_of_operand(b->r, op, i);
     IrValue *whole = ir_forwarded(is_kept ? k->whole : o);

@@ -232,32 +232,14 @@ attention_of_wide_heads_is_linear_in_its_length(void **state)
         "main { run step() }\n");
 }
 
-/* Two whole blocks and a rest, with gradients, compute the bits of a program
- * that has all scores in memory, with any number of threads. */
+/* A program of which --print-after row_blocks shows blocks computes the bits of
+ * one that has all scores in memory, with any number of threads. */
 static void
-blocks_of_rows_have_the_bits_of_the_whole(void **state)
+check_bits_of_blocks(const char *text)
 {
-    static const char text[] =
-        "use nn\n"
-        "const T = 1030\n"
-        "var q: f32[2, T, 2] = normal(seed = 1)\n"
-        "var k: f32[2, T, 2] = normal(seed = 2)\n"
-        "var v: f32[2, T, 2] = normal(seed = 3)\n"
-        "fn step() {\n"
-        "  let score = q @ transpose(k, (0, 2, 1)) / sqrt(2.0)\n"
-        "  let seen = where(tril(ones((T, T), bool)), score, -1e9)\n"
-        "  let loss = sum(dropout(softmax(seen, axis = -1), 0.1) @ v)\n"
-        "  let g = all_reduce(sum, grad(loss, (q, k, v)))\n"
-        "  q -= 0.01 * g.0\n"
-        "  k -= 0.01 * g.1\n"
-        "  v -= 0.01 * g.2\n"
-        "  return loss\n"
-        "}\n"
-        "main { for i in 0..2 { print(\"{reduce(sum, run step())}\") } }\n";
     static const char whole[] =
         "static_batches,differentiate,simplify,place_variables,replicate,"
         "serve,communicate,forward_stores,cleanup,bucket,specialize,fuse";
-    (void)state;
     const char *path = write_program(text), *ir = in_dir("whole.tir");
     const char *to = "--devices cpu:0-1";
     Ran blocks =
@@ -275,6 +257,50 @@ blocks_of_rows_have_the_bits_of_the_whole(void **state)
             run_ok(arena, "tfd-run %s/blocks.tfp --threads %d", dir, threads)
                 .out,
             expected);
+}
+
+/* Two whole blocks and a rest, with gradients. */
+static void
+blocks_of_rows_have_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    check_bits_of_blocks(
+        "use nn\n"
+        "const T = 1030\n"
+        "var q: f32[2, T, 2] = normal(seed = 1)\n"
+        "var k: f32[2, T, 2] = normal(seed = 2)\n"
+        "var v: f32[2, T, 2] = normal(seed = 3)\n"
+        "fn step() {\n"
+        "  let score = q @ transpose(k, (0, 2, 1)) / sqrt(2.0)\n"
+        "  let seen = where(tril(ones((T, T), bool)), score, -1e9)\n"
+        "  let loss = sum(dropout(softmax(seen, axis = -1), 0.1) @ v)\n"
+        "  let g = all_reduce(sum, grad(loss, (q, k, v)))\n"
+        "  q -= 0.01 * g.0\n"
+        "  k -= 0.01 * g.1\n"
+        "  v -= 0.01 * g.2\n"
+        "  return loss\n"
+        "}\n"
+        "main { for i in 0..2 { print(\"{reduce(sum, run step())}\") } }\n");
+}
+
+/* Also where rows that end a region are divided by a sum within it. */
+static void
+blocks_of_weights_that_are_divided_late_have_the_bits(void **state)
+{
+    (void)state;
+    check_bits_of_blocks(
+        "use nn\n"
+        "const T = 1030\n"
+        "var q: f32[2, T, 2] = normal(seed = 1)\n"
+        "fn step() {\n"
+        "  let s = q @ transpose(q, (0, 2, 1))\n"
+        "  let e = exp(s - max(s, axis = -1, keepdims = true))\n"
+        "  let y = (e @ q) / sum(e, axis = -1, keepdims = true)\n"
+        "  let loss = sum(y * normal((2, T, 2), seed = replica_id))\n"
+        "  q -= 0.01 * all_reduce(sum, grad(loss, q))\n"
+        "  return loss\n"
+        "}\n"
+        "main { for i in 0..2 { print(\"{reduce(sum, run step())}\") } }\n");
 }
 
 /* ---- memory of runs ----------------------------------------------------- */
@@ -689,6 +715,7 @@ main(int argc, char **argv)
         cmocka_unit_test(attention_is_linear_in_its_length),
         cmocka_unit_test(attention_of_wide_heads_is_linear_in_its_length),
         cmocka_unit_test(blocks_of_rows_have_the_bits_of_the_whole),
+        cmocka_unit_test(blocks_of_weights_that_are_divided_late_have_the_bits),
         cmocka_unit_test(what_is_kept_of_files_is_said_to_be_unknown),
         cmocka_unit_test(saving_takes_one_copy),
     };

@@ -701,6 +701,16 @@ divide_block(PassCx *cx, IrBlock *b)
     }
 }
 
+/* Those of b, and of the branches and loops in it. */
+static void
+divide_all(PassCx *cx, IrBlock *b)
+{
+    divide_block(cx, b);
+    for (IrOp *op = b->first; op; op = op->next)
+        for (int i = 0; i < op->num_regions; i++)
+            divide_all(cx, op->regions[i]);
+}
+
 bool
 pass_row_blocks(PassCx *cx)
 {
@@ -709,6 +719,6 @@ pass_row_blocks(PassCx *cx)
         return true;
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
-            divide_block(cx, fn->body);
+            divide_all(cx, fn->body);
     return true;
 }

@@ -47,6 +47,7 @@ static const Word dtypes[] = {
     {"any", "any; the operand's"},
     {"equal", "any, equal; the operands'"},
     {"numeric", "numbers, equal; the operands'"},
+    {"product", "numbers, equal; the operands', or `dtype`"},
     {"float", "floats, equal; the operands'"},
     {"boolean", "bool"},
     {"bits", "i64, the same"},

@@ -115,6 +115,20 @@ ir_dtype_numeric(const Infer *in, int i, IrType *out)
 }
 
 const char *
+ir_dtype_product(const Infer *in, int i, IrType *out)
+{
+    const char *wrong = ir_dtype_numeric(in, i, out);
+    if (wrong || !ir_has(in->op, A_dtype))
+        return wrong;
+    DType of = out->dtype;
+    out->dtype = (DType)ir_int(in->op, A_dtype);
+    if (out->dtype == of || out->dtype == dtype_compute(of))
+        return NULL;
+    return WRONG(in, "products of %s are not added as %s", name_of(of),
+                 name_of(out->dtype));
+}
+
+const char *
 ir_dtype_float(const Infer *in, int i, IrType *out)
 {
     (void)i;

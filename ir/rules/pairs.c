@@ -25,7 +25,7 @@ channels_of_group(const IrOp *op)
 bool
 ir_adds_pairs(const IrOp *op)
 {
-    if (op->results[0]->type.dtype != DT_bf16)
+    if (op->operands[0]->type.dtype != DT_bf16)
         return false;
     if (op->kind == OP_conv || op->kind == OP_conv_weights)
         return ir_windows_of(op).groups == 1 || channels_of_group(op) > 1;

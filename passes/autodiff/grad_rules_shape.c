@@ -324,7 +324,8 @@ pass_grad_rule_dot(Grad *g, const IrOp *op)
     y.free = free_axes(y.v->type.rank, &y.contract, &y.batch);
     x.out = counting_from(x.batch.n, x.free.n);
     y.out = counting_from(x.batch.n + x.free.n, y.free.n);
-    IrValue *dy = pass_grad_out(g, op);
+    IrValue *dy =
+        ir_build_cast(g->b, pass_grad_out(g, op), x.v->type.dtype, g->loc);
     add_side(g, &x, &y, dy);
     add_side(g, &y, &x, dy);
 }

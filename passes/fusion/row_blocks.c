@@ -56,7 +56,8 @@ typedef struct Known {
     bool core; /* depends on one of the region's products */
     int axis;  /* of its rows; unless it is outside or a total */
     int phase;
-    IrValue *whole; /* all blocks of it together, where they are kept */
+    IrValue *whole;    /* all blocks of it together, where they are kept */
+    const IrOp *place; /* of a phase, where it can be made */
 } Known;
 
 typedef struct Region {
@@ -245,11 +246,9 @@ add_product(Region *r, IrOp *dot, const IrValue *v, int axis)
     ir_ints(dot, A_contract_x, &n);
     if (dot->operands[!side] == v || n != 1)
         r->ok = false;
-    else if (has_axis(dot, side ? A_contract_y : A_contract_x, axis)) {
+    else if (has_axis(dot, side ? A_contract_y : A_contract_x, axis))
         add(r, result, ROLE_total, -1, true);
-        /* other sums are rounded once, at their end (D4) */
-        r->ok &= dtype_compute(result->type.dtype) == result->type.dtype;
-    } else if (has_axis(dot, side ? A_batch_y : A_batch_x, axis))
+    else if (has_axis(dot, side ? A_batch_y : A_batch_x, axis))
         r->ok = false;
     else
         add(r, result, ROLE_rows, product_axis(dot, side, axis), true);
@@ -407,6 +406,14 @@ operand_rows(Rows *b, const IrOp *op, int i)
     return axis < 0 ? whole : slice_rows(b, whole, axis, op->loc);
 }
 
+/* Sums of bf16 and f16 are rounded once (D4): so of all blocks together. */
+static void
+set_sum(IrOp *dot, DType of)
+{
+    if (dtype_compute(of) != of)
+        ir_set_int(dot, A_dtype, dtype_compute(of));
+}
+
 /* v, a member, for these rows. */
 static IrValue *
 make_rows(Rows *b, IrValue *v)
@@ -431,6 +438,8 @@ make_rows(Rows *b, IrValue *v)
         dims[known_of(b->r, v)->axis] = ir_dim_const(b->count);
         ir_set_dims(copy, A_dims, dims, n);
     }
+    if (known_of(b->r, v)->role == ROLE_total)
+        set_sum(copy, v->type.dtype);
     made = ir_build_infer(copy);
     copy->calls = op->calls;
     ir_clone_set(b->made, v, made);
@@ -486,8 +495,42 @@ phase_place(Region *r, int phase)
     return place;
 }
 
-/* Whether what the phase's operations take from outside is there by then, or
- * can be moved there: what is free depends on nothing that is not. */
+/* Whether op can be done at an earlier place: it has no effect, or reads what
+ * nothing on the way writes. */
+static bool
+can_be_earlier(const IrOp *op, const IrOp *place)
+{
+    if (pass_fuse_is_computed(op) || pass_fuse_is_free(op))
+        return true;
+    for (const IrOp *on_way = place; on_way != op; on_way = on_way->next)
+        if (ir_op_info[on_way->kind].effect != PURE &&
+            ir_op_info[on_way->kind].effect != READS)
+            return false;
+    return ir_op_info[op->kind].effect == READS;
+}
+
+/* Whether v is there at a phase's place, or can be: what is behind it is moved
+ * if it and what it needs can be done earlier.  Results of the phase are not
+ * among that, since what depends on them belongs to a later one. */
+static bool
+can_be_there(Region *r, const IrValue *v, const IrOp *place)
+{
+    const IrOp *def = v->def;
+    Known *k = known_of(r, v);
+    if (!def || def->block != r->block || def->id < place->id ||
+        k->role != ROLE_outside || k->place == place)
+        return true;
+    if (!can_be_earlier(def, place))
+        return false;
+    for (int i = 0; i < def->num_operands; i++)
+        if (!can_be_there(r, def->operands[i], place))
+            return false;
+    k->place = place;
+    return true;
+}
+
+/* Whether what the phase's operations take from outside can be there by then.
+ */
 static bool
 phase_is_ready(Region *r, int phase, const IrOp *place)
 {
@@ -495,13 +538,9 @@ phase_is_ready(Region *r, int phase, const IrOp *place)
         const IrOp *op = r->members.data[i]->def;
         if (known_of(r, op->results[0])->phase > phase)
             continue;
-        for (int j = 0; j < op->num_operands; j++) {
-            const IrOp *def = op->operands[j]->def;
-            if (known_of(r, op->operands[j])->role == ROLE_outside && def &&
-                def->block == r->block && def->id >= place->id &&
-                !pass_fuse_is_free(def))
+        for (int j = 0; j < op->num_operands; j++)
+            if (!can_be_there(r, op->operands[j], place))
                 return false;
-        }
     }
     return true;
 }
@@ -535,32 +574,30 @@ make_blocks(Region *r, int phase, IrBlock *to, const IrValues *kept,
     }
 }
 
-/* Moves op, which is free, and what it needs before the place. */
+/* Moves what v comes from, from outside of the region, before the place. */
 static void
-move_free(IrOp *op, IrOp *place)
+move_there(Region *r, const IrValue *v, IrOp *place)
 {
-    if (op->block != place->block || op->id < place->id)
+    IrOp *def = v->def;
+    if (!def || def->block != r->block || def->id < place->id ||
+        known_of(r, v)->role != ROLE_outside)
         return;
-    for (int i = 0; i < op->num_operands; i++)
-        if (op->operands[i]->def)
-            move_free(op->operands[i]->def, place);
-    ir_remove(op);
-    ir_insert_before(place, op);
-    op->id = place->id - 1;
+    for (int i = 0; i < def->num_operands; i++)
+        move_there(r, def->operands[i], place);
+    ir_remove(def);
+    ir_insert_before(place, def);
+    def->id = place->id - 1;
 }
 
 static void
-move_free_operands(Region *r, int phase, IrOp *place)
+move_operands(Region *r, int phase, IrOp *place)
 {
     for (int i = 0; i < r->members.len; i++) {
         const IrOp *op = r->members.data[i]->def;
-        for (int j = 0; j < op->num_operands; j++) {
-            const IrValue *o = op->operands[j];
-            if (known_of(r, op->results[0])->phase <= phase && o->def &&
-                known_of(r, o)->role == ROLE_outside &&
-                pass_fuse_is_free(o->def))
-                move_free(o->def, place);
-        }
+        if (known_of(r, op->results[0])->phase > phase)
+            continue;
+        for (int j = 0; j < op->num_operands; j++)
+            move_there(r, op->operands[j], place);
     }
 }
 
@@ -568,7 +605,7 @@ static void
 make_phase(Region *r, int phase, IrOp *place)
 {
     Arena *a = r->cx->arena;
-    move_free_operands(r, phase, place);
+    move_operands(r, phase, place);
     IrBlock *to = ir_block_scratch(place);
     IrValues kept = {0};
     for (int i = 0; i < r->members.len; i++)
@@ -582,6 +619,8 @@ make_phase(Region *r, int phase, IrOp *place)
         if (k->role != ROLE_total)
             k->whole = ir_build_concat(to, blocks[i].len, blocks[i].data,
                                        k->axis, kept.data[i]->def->loc);
+        k->whole = ir_build_cast(to, k->whole, kept.data[i]->type.dtype,
+                                 kept.data[i]->def->loc);
         ir_forward(kept.data[i], k->whole);
     }
     ir_stamp(to, ir_reason(r->cx->m, "row_blocks.block", pass_loc(place),

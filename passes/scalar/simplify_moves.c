@@ -112,7 +112,7 @@ pass_simplify_transposed_product(IrOp *op)
 {
     const IrOp *dot = op->kind == OP_transpose ? op->operands[0]->def : NULL;
     if (!dot || dot->kind != OP_dot || dot->results[0]->num_uses != 1 ||
-        !ends_with_x(op, dot))
+        ir_has(dot, A_dtype) || !ends_with_x(op, dot))
         return NULL;
     int64_t left[IR_MAX_RANK];
     IrBlock *b = ir_block_scratch(op);

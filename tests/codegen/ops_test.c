@@ -315,20 +315,23 @@ static const Dot dots[] = {
     {{1, {1500}, 1, {0}, 0}, {1, {1500}, 1, {0}, 0}, 0},
     {{1, {6}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, 0},
 };
+enum { NUM_DOTS = sizeof dots / sizeof dots[0] };
 
+/* Products of t; their sum is one of `sum`. */
 static void
-add_dot(Bench *b, const Dot *dot, DType t)
+add_dot(Bench *b, const Dot *dot, DType t, DType sum)
 {
     static const int64_t leading[] = {0, 1, 2};
     IrType types[] = {shape_type(b, &dot->x, t), shape_type(b, &dot->y, t)};
-    IrDotAxes axes = {.contract_x = dot->x.axes,
-                      .contract_y = dot->y.axes,
-                      .num_contract = dot->x.num_axes,
-                      .batch_x = leading,
-                      .batch_y = leading,
-                      .num_batch = dot->num_batch};
     Kernel k = kernel_begin(b, 2, types);
-    IrValue *d = ir_build_dot(k.body, k.args[0], k.args[1], &axes, NO_LOC);
+    IrOp *op = ir_build_op(k.body, OP_dot, 2, k.args, NO_LOC);
+    ir_set_ints(op, A_contract_x, dot->x.axes, dot->x.num_axes);
+    ir_set_ints(op, A_contract_y, dot->y.axes, dot->y.num_axes);
+    ir_set_ints(op, A_batch_x, leading, dot->num_batch);
+    ir_set_ints(op, A_batch_y, leading, dot->num_batch);
+    if (sum != t)
+        ir_set_int(op, A_dtype, sum);
+    IrValue *d = ir_build_infer(op);
     kernel_end(&k, ir_build2(k.body, OP_maximum, d, d, NO_LOC));
 }
 
@@ -336,11 +339,23 @@ static void
 products_are_added_in_blocks(void **state)
 {
     (void)state;
-    enum { NUM_DOTS = sizeof dots / sizeof dots[0] };
     for (int t = 0; t < DT_bool; t++) {
         Bench b = bench_new();
         for (int i = 0; i < NUM_DOTS; i++)
-            add_dot(&b, &dots[i], (DType)t);
+            add_dot(&b, &dots[i], (DType)t, (DType)t);
+        bench_check(&b);
+    }
+}
+
+static void
+sums_of_products_need_not_be_rounded(void **state)
+{
+    (void)state;
+    static const DType dtypes[] = {DT_bf16, DT_f16};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        Bench b = bench_new();
+        for (int j = 0; j < NUM_DOTS; j++)
+            add_dot(&b, &dots[j], dtypes[i], DT_f32);
         bench_check(&b);
     }
 }
@@ -742,6 +757,7 @@ main(void)
         cmocka_unit_test(casts_have_the_bits_of_the_interpreter),
         cmocka_unit_test(reductions_fold_in_the_order_of_d2),
         cmocka_unit_test(products_are_added_in_blocks),
+        cmocka_unit_test(sums_of_products_need_not_be_rounded),
         cmocka_unit_test(rows_change_one_after_the_other),
         cmocka_unit_test(rows_and_moved_elements_are_right),
         cmocka_unit_test(rows_in_order_are_right),

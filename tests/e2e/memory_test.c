@@ -10,7 +10,6 @@
 #include <string.h>
 #include "tests/e2e/run.h"
 #include "tests/unit/dir.h"
-#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
 /* How much an arena may exceed the lower bound, and a run may differ from the
@@ -278,6 +277,27 @@ blocks_of_rows_have_the_bits_of_the_whole(void **state)
         "  q -= 0.01 * g.0\n"
         "  k -= 0.01 * g.1\n"
         "  v -= 0.01 * g.2\n"
+        "  return loss\n"
+        "}\n"
+        "main { for i in 0..2 { print(\"{reduce(sum, run step())}\") } }\n");
+}
+
+/* Sums of bf16 over all blocks are rounded once. */
+static void
+blocks_of_bf16_have_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    check_bits_of_blocks(
+        "use nn\n"
+        "const T = 1030\n"
+        "var w: f32[2, T, 8] = normal(seed = 1)\n"
+        "fn step() {\n"
+        "  let x = bf16(w)\n"
+        "  let score = x @ transpose(x, (0, 2, 1))\n"
+        "  let seen = where(tril(ones((T, T), bool)), score, -1e9)\n"
+        "  let y = f32(softmax(seen, axis = -1) @ x)\n"
+        "  let loss = sum(y * normal((2, T, 8), seed = replica_id))\n"
+        "  w -= 0.01 * all_reduce(sum, grad(loss, w))\n"
         "  return loss\n"
         "}\n"
         "main { for i in 0..2 { print(\"{reduce(sum, run step())}\") } }\n");
@@ -715,6 +735,7 @@ main(int argc, char **argv)
         cmocka_unit_test(attention_is_linear_in_its_length),
         cmocka_unit_test(attention_of_wide_heads_is_linear_in_its_length),
         cmocka_unit_test(blocks_of_rows_have_the_bits_of_the_whole),
+        cmocka_unit_test(blocks_of_bf16_have_the_bits_of_the_whole),
         cmocka_unit_test(blocks_of_weights_that_are_divided_late_have_the_bits),
         cmocka_unit_test(what_is_kept_of_files_is_said_to_be_unknown),
         cmocka_unit_test(saving_takes_one_copy),

@@ -51,6 +51,8 @@ static const Row rows[] = {
     {"%x: bool[0, 7] mirrored", "any %x {axes=[0]}", "bool[7] mirrored"},
     /* dot */
     {"%x: f32[7] mirrored, %y: f32[7] mirrored", "dot %x, %y {contract_x=[0] contract_y=[0]}", "f32 mirrored"},
+    {"%x: bf16[7] mirrored, %y: bf16[7] mirrored", "dot %x, %y {contract_x=[0] contract_y=[0] dtype=f32}", "f32 mirrored"},
+    {"%x: f64[7] mirrored, %y: f64[7] mirrored", "dot %x, %y {contract_x=[0] contract_y=[0] dtype=f32}", "products of f64 are not added as f32"},
     {"%x: f32[n, 0] per_replica, %y: f32[0, 7] mirrored", "dot %x, %y {contract_x=[1] contract_y=[0]}", "f32[n, 7] per_replica"},
     {"%x: f32[n, 7] per_replica, %y: f32[n, 1] per_replica", "dot %x, %y {contract_x=[0] contract_y=[0]}", "f32[7, 1] per_replica"},
     {"%x: f32[n, 7] per_replica, %y: f32[n, 7] per_replica", "dot %x, %y {contract_x=[1] contract_y=[1] batch_x=[0] batch_y=[0]}", "f32[n] per_replica"},

@@ -289,6 +289,8 @@ take_start(const Options *o, RtStartConfig *out)
     out->by_bytes = by_bytes;
     out->staleness = -1;
     TRY(options_int(o, OPT_STALENESS, 0, INT32_MAX, &out->staleness));
+    if (out->staleness == 0) /* the bits of one process: of one attempt */
+        out->atomic = true;
     TRY(take_sync(o, out));
     return options_float(o, OPT_SILENCE, 0.5, 1e6, &out->silence);
 }

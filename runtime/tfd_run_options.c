@@ -182,7 +182,8 @@ static const OptionRow rows[NUM_OPTS] = {
                        .arg = "N",
                        .help = "no closure computes with values that lack "
                                "more than N other closures' updates when its "
-                               "own are applied; 0: one after the other"},
+                               "own are applied; 0: one after the other, as "
+                               "with --atomic"},
     [OPT_ATOMIC] = {.name = "atomic",
                     .help = "all servers apply the updates of the same attempt "
                             "of a closure, also where a worker dies in the "

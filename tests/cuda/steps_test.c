@@ -6,7 +6,6 @@
  */
 #include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
-#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

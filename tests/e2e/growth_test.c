@@ -11,7 +11,6 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "tests/e2e/run.h"
-#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 

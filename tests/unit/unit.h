@@ -1,5 +1,6 @@
 /*
- * unit.h - the headers of every cmocka test, in the order that cmocka needs
+ * unit.h - the headers of every cmocka test, in the order that cmocka needs,
+ * and what tests ask of their process
  */
 #ifndef TFD_TESTS_UNIT_H
 #define TFD_TESTS_UNIT_H
@@ -32,6 +33,22 @@ exit_status_of(void (*body)(void))
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Whether this build has a sanitizer: it takes memory of its own and watches
+ * each access and each lock, so that what a test measures of time and memory
+ * says nothing of tfd. */
+static inline bool
+is_sanitized(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#elif defined(__has_feature)
+    return __has_feature(address_sanitizer) ||
+           __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer);
+#else
+    return false;
+#endif
 }
 
 #endif

@@ -57,7 +57,7 @@ typedef struct Known {
     int axis;  /* of its rows; unless it is outside or a total */
     int phase;
     IrValue *whole;    /* all blocks of it together, where they are kept */
-    const IrOp *place; /* of a phase, where it can be made */
+    const IrOp *place; /* of the phase before which it is moved, or NULL */
 } Known;
 
 typedef struct Region {
@@ -509,38 +509,46 @@ can_be_earlier(const IrOp *op, const IrOp *place)
     return ir_op_info[op->kind].effect == READS;
 }
 
-/* Whether v is there at a phase's place, or can be: what is behind it is moved
- * if it and what it needs can be done earlier.  Results of the phase are not
- * among that, since what depends on them belongs to a later one. */
-static bool
-can_be_there(Region *r, const IrValue *v, const IrOp *place)
+/* Notes that v has to be there at a phase's place: what it comes from is moved
+ * before it if it is behind it, and not before an earlier phase's. */
+static void
+want_there(Region *r, const IrValue *v, const IrOp *place)
 {
     const IrOp *def = v->def;
     Known *k = known_of(r, v);
-    if (!def || def->block != r->block || def->id < place->id ||
-        k->role != ROLE_outside || k->place == place)
-        return true;
-    if (!can_be_earlier(def, place))
-        return false;
-    for (int i = 0; i < def->num_operands; i++)
-        if (!can_be_there(r, def->operands[i], place))
-            return false;
-    k->place = place;
-    return true;
+    if (def && def->block == r->block && def->id >= place->id &&
+        k->role == ROLE_outside && !k->place)
+        k->place = place;
 }
 
-/* Whether what the phase's operations take from outside can be there by then.
- */
+static bool
+is_wanted_there(Region *r, const IrOp *op, const IrOp *place)
+{
+    for (int i = 0; i < op->num_results; i++)
+        if (known_of(r, op->results[i])->place == place)
+            return true;
+    return false;
+}
+
+/* Whether what the phase's operations take from outside is there by then, or
+ * can be moved there.  Results of the phase are not among that: what depends on
+ * them belongs to a later one. */
 static bool
 phase_is_ready(Region *r, int phase, const IrOp *place)
 {
     for (int i = 0; i < r->members.len; i++) {
         const IrOp *op = r->members.data[i]->def;
-        if (known_of(r, op->results[0])->phase > phase)
-            continue;
         for (int j = 0; j < op->num_operands; j++)
-            if (!can_be_there(r, op->operands[j], place))
-                return false;
+            if (known_of(r, op->results[0])->phase <= phase)
+                want_there(r, op->operands[j], place);
+    }
+    for (const IrOp *op = r->block->last; op != place; op = op->prev) {
+        if (!is_wanted_there(r, op, place))
+            continue;
+        if (!can_be_earlier(op, place))
+            return false;
+        for (int i = 0; i < op->num_operands; i++)
+            want_there(r, op->operands[i], place);
     }
     return true;
 }
@@ -574,30 +582,15 @@ make_blocks(Region *r, int phase, IrBlock *to, const IrValues *kept,
     }
 }
 
-/* Moves what v comes from, from outside of the region, before the place. */
 static void
-move_there(Region *r, const IrValue *v, IrOp *place)
+move_wanted(Region *r, IrOp *place)
 {
-    IrOp *def = v->def;
-    if (!def || def->block != r->block || def->id < place->id ||
-        known_of(r, v)->role != ROLE_outside)
-        return;
-    for (int i = 0; i < def->num_operands; i++)
-        move_there(r, def->operands[i], place);
-    ir_remove(def);
-    ir_insert_before(place, def);
-    def->id = place->id - 1;
-}
-
-static void
-move_operands(Region *r, int phase, IrOp *place)
-{
-    for (int i = 0; i < r->members.len; i++) {
-        const IrOp *op = r->members.data[i]->def;
-        if (known_of(r, op->results[0])->phase > phase)
+    for (IrOp *op = place->next, *next; op; op = next) {
+        next = op->next;
+        if (!is_wanted_there(r, op, place))
             continue;
-        for (int j = 0; j < op->num_operands; j++)
-            move_there(r, op->operands[j], place);
+        ir_remove(op);
+        ir_insert_before(place, op);
     }
 }
 
@@ -605,7 +598,7 @@ static void
 make_phase(Region *r, int phase, IrOp *place)
 {
     Arena *a = r->cx->arena;
-    move_operands(r, phase, place);
+    move_wanted(r, place);
     IrBlock *to = ir_block_scratch(place);
     IrValues kept = {0};
     for (int i = 0; i < r->members.len; i++)

@@ -30,7 +30,7 @@ typedef struct MicroKernel {
     const GemmLines *m_lines, *k_lines;
     Type type, vector;
     int64_t bytes;
-    bool reads_far; /* rows are dense, beyond the second cache */
+    bool reads_far; /* rows along k, beyond the second cache */
     bool looks_for_zeros;
     Val params[UKERNEL_NUM_PARAMS];
 } MicroKernel;

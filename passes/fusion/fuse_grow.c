@@ -1,11 +1,14 @@
 /*
  * fuse_grow.c - which of the legal clusters are wanted
  *
- * Three sweeps, each of which merges clusters where that is legal and makes no
+ * Four sweeps, each of which merges clusters where that is legal and makes no
  * cycle.
  *
  *   behind contractions   a tree of maps whose only result is its root joins
- *                         the contraction in it: the sums are in registers
+ *                         the contraction in it: the sums are in registers.
+ *                         First the maps that need no later contraction, so
+ *                         that of a sum of products only the sum so far is
+ *                         kept; then the others
  *   upwards               an operation joins those that use its value; with
  *                         others left its value is one of the kernel's results
  *   sideways              kernels that read the same value read it once, and
@@ -53,9 +56,20 @@ find_latest(Fuse *f, const IrBlock *b)
     return latest;
 }
 
+/* Whether user waits for another contraction than op, or makes more bytes of a
+ * contraction's value. */
+static bool
+waits(const IrOp *op, const IrOp *user, IrOp *const *latest)
+{
+    const IrOp *own = latest[op->id];
+    return own && (latest[user->id] != own ||
+                   dtype_info[user->results[0]->type.dtype].bytes >
+                       dtype_info[own->results[0]->type.dtype].bytes);
+}
+
 /* The last of the maps that exist only for op: all paths from its value end in
- * it, and no value on them is used elsewhere.  With latest, none of them waits
- * for another contraction. */
+ * it, and no value on them is used elsewhere.  With latest, none of them waits.
+ */
 static IrOp *
 root_of(const Fuse *f, IrOp *op, IrOp *const *roots, IrOp *const *latest)
 {
@@ -64,7 +78,7 @@ root_of(const Fuse *f, IrOp *op, IrOp *const *roots, IrOp *const *latest)
         const IrOp *user = users->data[i];
         if (!is_map_of(user, &op->results[0]->type) ||
             roots[user->id] != roots[users->data[0]->id] ||
-            (latest && latest[op->id] && latest[user->id] != latest[op->id]))
+            (latest && waits(op, user, latest)))
             return op;
     }
     return users->len ? roots[users->data[0]->id] : op;

@@ -11,16 +11,19 @@
  * has what is computed from them: elementwise operations, reductions of a row,
  * and the products that take wide values to narrow ones.  These end it: either
  * they keep the rows, and their blocks are concatenated, or they sum over the
- * rows, and the blocks' sums are added.  A block is a block of D2's order of
- * contractions, whose sums are added in just that order.
+ * rows, and the blocks' sums are added.  Rows may be used further on in the
+ * region, row by row.  A block is a block of D2's order of contractions, whose
+ * sums are added in just that order.
  *
  * What depends on a result of the region through operations outside of it, as
  * gradients do, belongs to a later phase.  Wide values of earlier phases are
  * computed again there; of narrow ones, as the greatest element and the sum of
- * a row, the rows are sliced.
+ * a row, the rows are sliced.  A phase is made before the first use of what it
+ * makes; what it needs from outside and stands behind that is moved before it.
  *
  * Invariants: operations of a region are pure and only work on rows; no wide
- * value is used outside; nothing else changes.
+ * value that depends on its products is used outside; operations outside of it
+ * that are moved have no effects.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -46,8 +49,8 @@ enum {
 typedef enum Role {
     ROLE_outside,
     ROLE_part, /* of the region, computed for a block of rows */
-    ROLE_rows, /* a product that ends the region and keeps the rows */
-    ROLE_total /* a product that ends the region and sums over rows */
+    ROLE_rows, /* a narrow product that keeps the rows */
+    ROLE_total /* a product that sums over rows */
 } Role;
 
 /* What the region knows of a value. */
@@ -56,8 +59,8 @@ typedef struct Known {
     bool core; /* depends on one of the region's products */
     int axis;  /* of its rows; unless it is outside or a total */
     int phase;
-    IrValue *whole;    /* all blocks of it together, where they are kept */
-    const IrOp *place; /* of the phase before which it is moved, or NULL */
+    IrValue *whole; /* all blocks of it together, where they are kept */
+    int moves_to;   /* the phase before which it is moved, from 1; 0: none */
 } Known;
 
 typedef struct Region {
@@ -323,6 +326,7 @@ typedef struct Uses {
     Region *r;
     int phase;
     bool member;
+    bool core; /* one of them depends on the region's products */
 } Uses;
 
 /* Whether what op makes of operand i is made with it, row by row. */
@@ -342,6 +346,7 @@ note_uses(IrOp *op, void *data)
         const Known *k = known_of(u->r, op->operands[i]);
         bool leaves = k->core && !(u->member && stays(u->r, op, i));
         int phase = k->phase + leaves;
+        u->core |= k->core;
         if (leaves && k->role == ROLE_part &&
             is_wide(u->r, op->operands[i], k->axis))
             u->r->ok = false;
@@ -361,6 +366,8 @@ find_phases(Region *r)
         ir_walk_op(op, note_uses, &u);
         for (int i = 0; i < op->num_results; i++)
             known_of(r, op->results[i])->phase = u.phase;
+        if (u.member && u.core)
+            known_of(r, op->results[0])->core = true;
         if (u.member && u.phase >= r->num_phases)
             r->num_phases = u.phase + 1;
     }
@@ -495,8 +502,8 @@ phase_place(Region *r, int phase)
     return place;
 }
 
-/* Whether op can be done at an earlier place: it has no effect, or reads what
- * nothing on the way writes. */
+/* Whether op can be done at an earlier place: it has no effect, or reads a
+ * variable and no effect is on the way. */
 static bool
 can_be_earlier(const IrOp *op, const IrOp *place)
 {
@@ -509,46 +516,48 @@ can_be_earlier(const IrOp *op, const IrOp *place)
     return ir_op_info[op->kind].effect == READS;
 }
 
-/* Notes that v has to be there at a phase's place: what it comes from is moved
- * before it if it is behind it, and not before an earlier phase's. */
+/* Notes that v is moved before a phase if it is behind its place, and not moved
+ * before an earlier one. */
 static void
-want_there(Region *r, const IrValue *v, const IrOp *place)
+want_there(Region *r, const IrValue *v, int phase, const IrOp *place)
 {
     const IrOp *def = v->def;
     Known *k = known_of(r, v);
-    if (def && def->block == r->block && def->id >= place->id &&
-        k->role == ROLE_outside && !k->place)
-        k->place = place;
+    if (def && def->block == r->block && def->id >= place->id && !k->moves_to)
+        k->moves_to = phase + 1;
 }
 
 static bool
-is_wanted_there(Region *r, const IrOp *op, const IrOp *place)
+moves_there(Region *r, const IrOp *op, int phase)
 {
     for (int i = 0; i < op->num_results; i++)
-        if (known_of(r, op->results[i])->place == place)
+        if (known_of(r, op->results[i])->moves_to == phase + 1)
             return true;
     return false;
 }
 
 /* Whether what the phase's operations take from outside is there by then, or
- * can be moved there.  Results of the phase are not among that: what depends on
- * them belongs to a later one. */
+ * can be moved there, with what it needs: that may be members, too, but none
+ * that depends on the region's products, since what follows from the phase's
+ * results belongs to a later one. */
 static bool
 phase_is_ready(Region *r, int phase, const IrOp *place)
 {
     for (int i = 0; i < r->members.len; i++) {
         const IrOp *op = r->members.data[i]->def;
         for (int j = 0; j < op->num_operands; j++)
-            if (known_of(r, op->results[0])->phase <= phase)
-                want_there(r, op->operands[j], place);
+            if (known_of(r, op->results[0])->phase <= phase &&
+                known_of(r, op->operands[j])->role == ROLE_outside)
+                want_there(r, op->operands[j], phase, place);
     }
     for (const IrOp *op = r->block->last; op != place; op = op->prev) {
-        if (!is_wanted_there(r, op, place))
+        if (!moves_there(r, op, phase))
             continue;
         if (!can_be_earlier(op, place))
             return false;
         for (int i = 0; i < op->num_operands; i++)
-            want_there(r, op->operands[i], place);
+            if (!known_of(r, op->operands[i])->core)
+                want_there(r, op->operands[i], phase, place);
     }
     return true;
 }
@@ -583,11 +592,11 @@ make_blocks(Region *r, int phase, IrBlock *to, const IrValues *kept,
 }
 
 static void
-move_wanted(Region *r, IrOp *place)
+move_wanted(Region *r, int phase, IrOp *place)
 {
     for (IrOp *op = place->next, *next; op; op = next) {
         next = op->next;
-        if (!is_wanted_there(r, op, place))
+        if (!moves_there(r, op, phase))
             continue;
         ir_remove(op);
         ir_insert_before(place, op);
@@ -598,7 +607,7 @@ static void
 make_phase(Region *r, int phase, IrOp *place)
 {
     Arena *a = r->cx->arena;
-    move_wanted(r, place);
+    move_wanted(r, phase, place);
     IrBlock *to = ir_block_scratch(place);
     IrValues kept = {0};
     for (int i = 0; i < r->members.len; i++)
@@ -713,34 +722,45 @@ divide(PassCx *cx, const IrUsers *users, IrOp *seed)
     return true;
 }
 
-/* The operations of b in turn; what was found of them holds until a region is
- * divided. */
-static void
-divide_block(PassCx *cx, IrBlock *b)
+typedef IR_TABLE(bool) Tried; /* of operations, by number */
+
+/* The next seed from op on that was not tried, or NULL. */
+static IrOp *
+next_seed(PassCx *cx, IrOp *op, Tried *tried)
 {
-    IR_TABLE(bool) tried = {0};
-    bool again = true;
-    while (again) {
-        again = false;
+    for (; op; op = op->next) {
+        if (!is_seed(op) || *IR_TABLE_SLOT(cx->arena, *tried, op->number))
+            continue;
+        *IR_TABLE_SLOT(cx->arena, *tried, op->number) = true;
+        return op;
+    }
+    return NULL;
+}
+
+/* The seeds of b in turn; what was found of its operations holds until a region
+ * is divided. */
+static void
+divide_block(PassCx *cx, IrBlock *b, Tried *tried)
+{
+    IrOp *seed = next_seed(cx, b->first, tried);
+    while (seed) {
         IrUsers users = ir_users_find(cx->arena, b);
         pass_index_ops(b);
-        for (IrOp *op = b->first; op && !again; op = op->next) {
-            if (!is_seed(op) || *IR_TABLE_SLOT(cx->arena, tried, op->number))
-                continue;
-            *IR_TABLE_SLOT(cx->arena, tried, op->number) = true;
-            again = divide(cx, &users, op);
-        }
+        while (seed && !divide(cx, &users, seed))
+            seed = next_seed(cx, seed->next, tried);
+        if (seed)
+            seed = next_seed(cx, b->first, tried);
     }
 }
 
 /* Those of b, and of the branches and loops in it. */
 static void
-divide_all(PassCx *cx, IrBlock *b)
+divide_all(PassCx *cx, IrBlock *b, Tried *tried)
 {
-    divide_block(cx, b);
+    divide_block(cx, b, tried);
     for (IrOp *op = b->first; op; op = op->next)
         for (int i = 0; i < op->num_regions; i++)
-            divide_all(cx, op->regions[i]);
+            divide_all(cx, op->regions[i], tried);
 }
 
 bool
@@ -749,8 +769,9 @@ pass_row_blocks(PassCx *cx)
     assert(pass_stage(cx->m) == STAGE_replicated);
     if (ir_devices_have(cx->m->devices, DEVICE_cuda))
         return true;
+    Tried tried = {0};
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
-            divide_all(cx, fn->body);
+            divide_all(cx, fn->body, &tried);
     return true;
 }

@@ -231,20 +231,22 @@ attention_of_wide_heads_is_linear_in_its_length(void **state)
         "main { run step() }\n");
 }
 
-/* A program of which --print-after row_blocks shows blocks computes the bits of
- * one that has all scores in memory, with any number of threads. */
+/* A program with blocks computes the bits of one that has all scores in memory,
+ * with any number of threads. */
 static void
-check_bits_of_blocks(const char *text)
+check_bits(const char *text, bool has_blocks)
 {
     static const char whole[] =
         "static_batches,differentiate,simplify,place_variables,replicate,"
         "serve,communicate,forward_stores,cleanup,bucket,specialize,fuse";
     const char *path = write_program(text), *ir = in_dir("whole.tir");
     const char *to = "--devices cpu:0-1";
-    Ran blocks =
-        run_ok(arena, "tfdc %s %s --print-after row_blocks -o %s/blocks.tfp",
-               path, to, dir);
-    assert_non_null(strstr(blocks.out, "row_blocks.block"));
+    Ran blocks = run_ok(arena,
+                        "tfdc %s %s --verify-each --print-after row_blocks "
+                        "-o %s/blocks.tfp",
+                        path, to, dir);
+    assert_int_equal(strstr(blocks.out, "row_blocks.block") != NULL,
+                     has_blocks);
     write_text(ir,
                run_ok(arena, "tfdc %s %s --passes %s", path, to, whole).out);
 
@@ -256,6 +258,12 @@ check_bits_of_blocks(const char *text)
             run_ok(arena, "tfd-run %s/blocks.tfp --threads %d", dir, threads)
                 .out,
             expected);
+}
+
+static void
+check_bits_of_blocks(const char *text)
+{
+    check_bits(text, true);
 }
 
 /* Two whole blocks and a rest, with gradients. */
@@ -321,6 +329,69 @@ blocks_of_weights_that_are_divided_late_have_the_bits(void **state)
         "  return loss\n"
         "}\n"
         "main { for i in 0..2 { print(\"{reduce(sum, run step())}\") } }\n");
+}
+
+/* What a phase needs of others stands behind its place: members that do not
+ * depend on products, which are used outside, too. */
+static void
+blocks_whose_operands_move_have_the_bits(void **state)
+{
+    (void)state;
+    check_bits_of_blocks("const T = 1024\n"
+                         "var q: f32[T, 2] = normal(seed = 1)\n"
+                         "var m: f32[T, T] = normal(seed = 2)\n"
+                         "fn step() {\n"
+                         "  let e = exp(q @ transpose(q))\n"
+                         "  let w = -(e @ q)\n"
+                         "  let ww = w * w\n"
+                         "  let p = -m\n"
+                         "  let i = (e * p * exp(transpose(p))) @ q\n"
+                         "  return (sum(ww), sum(i))\n"
+                         "}\n"
+                         "main { let r = run step()\n"
+                         "  print(\"{r.0} {r.1}\") }\n");
+}
+
+/* A wide value that a region's rows are added to, and that is used outside,
+ * keeps it whole. */
+static void
+wide_values_that_leave_keep_a_region_whole(void **state)
+{
+    (void)state;
+    check_bits("const T = 1024\n"
+               "var q: f32[T, 1] = normal(seed = 1)\n"
+               "var m: f32[T, T] = normal(seed = 2)\n"
+               "fn step() {\n"
+               "  let e = sigmoid(q @ transpose(q))\n"
+               "  let o = e @ q\n"
+               "  let p = m + o\n"
+               "  let x = transpose(p)\n"
+               "  let i = (e * p) @ q\n"
+               "  return (sum(x @ q), sum(i))\n"
+               "}\n"
+               "main { let r = run step()\n"
+               "  print(\"{r.0} {r.1}\") }\n",
+               false);
+}
+
+/* The second phase reads a total of the first one, and has its place. */
+static void
+blocks_of_several_phases_have_the_bits(void **state)
+{
+    (void)state;
+    check_bits_of_blocks("const T = 8192\n"
+                         "var q: f32[T, 2] = normal(seed = 1)\n"
+                         "fn step() {\n"
+                         "  let e = sigmoid(q @ transpose(q))\n"
+                         "  let o = e @ q\n"
+                         "  let d = einsum(\"rc,rd->cd\", e, q)\n"
+                         "  let y = e @ d\n"
+                         "  let u = concat((o, y), axis = 1)\n"
+                         "  let z = e @ sin(d)\n"
+                         "  return (sum(u), sum(z))\n"
+                         "}\n"
+                         "main { let r = run step()\n"
+                         "  print(\"{r.0} {r.1}\") }\n");
 }
 
 /* ---- memory of runs ----------------------------------------------------- */
@@ -736,6 +807,9 @@ main(int argc, char **argv)
         cmocka_unit_test(attention_of_wide_heads_is_linear_in_its_length),
         cmocka_unit_test(blocks_of_rows_have_the_bits_of_the_whole),
         cmocka_unit_test(blocks_of_bf16_have_the_bits_of_the_whole),
+        cmocka_unit_test(blocks_whose_operands_move_have_the_bits),
+        cmocka_unit_test(wide_values_that_leave_keep_a_region_whole),
+        cmocka_unit_test(blocks_of_several_phases_have_the_bits),
         cmocka_unit_test(blocks_of_weights_that_are_divided_late_have_the_bits),
         cmocka_unit_test(what_is_kept_of_files_is_said_to_be_unknown),
         cmocka_unit_test(saving_takes_one_copy),

@@ -16,7 +16,7 @@ typedef struct RtStartConfig {
     double silence;       /* --silence; 0: as usual */
     int64_t staleness;    /* --staleness; negative: none */
     bool by_bytes;        /* --placement bytes */
-    bool atomic;          /* --atomic, --sync */
+    bool atomic;          /* --atomic, --sync, --staleness 0 */
     int64_t sync_need, sync_of; /* --sync; 0: none */
     atomic_bool *dump;          /* as RtJobOptions */
 } RtStartConfig;

@@ -123,8 +123,13 @@ def fails(made):
     code, out, err = run(made, *JOB, *SAVES, "1", "--set", "fails_at=0")
     check("one that fails does not fail the job",
           code == 0 and out == result(12) and " is refused" in err and
-          re.search(r"evaluator \(pid \d+\) ended with status 1; the job goes "
-                    "on without it", err), out + err)
+          re.search(r"evaluator \(pid \d+\) ended with status 1(; the job goes "
+                    r"on without it)?$", err, re.M), out + err)
+    anew()
+    code, out, err = run(made, *JOB, *SAVES, "12", "--set", "fails_at=12")
+    check("... also at the job's last checkpoint",
+          code == 0 and out.count(result(12)) == 1 and " is refused" in err and
+          re.search(r"evaluator \(pid \d+\) ended with status 1", err), out + err)
 
 
 def is_killed(made):

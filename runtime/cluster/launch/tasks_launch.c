@@ -319,13 +319,24 @@ worker_ended(Launch *l, Task *t, const RtProcessEnd *end)
     return start_again(l, t, end);
 }
 
+/* An evaluator evaluates the last checkpoint of a job that has ended well. */
+static bool
+is_waited_for(const Launch *l, const Task *t)
+{
+    return t->role == RT_ROLE_evaluator && l->ended && l->exit_status == 0;
+}
+
 /* A job does not fail with its evaluator, which has said itself why it ended
  * unless it was killed. */
 static Status
 evaluator_ended(Launch *l, Task *t, const RtProcessEnd *end)
 {
     bool is_normal = !end->killed && end->number == 0;
-    if (is_normal || l->killed || l->interrupted > 0 || l->deadline > 0)
+    if (is_normal || l->killed || l->interrupted > 0)
+        return OK;
+    if (is_waited_for(l, t))
+        say("%s", describe(t, end).text);
+    if (l->deadline > 0)
         return OK;
     bool would_die_again =
         end->number != SIGKILL && rt_seconds() - t->started < early;
@@ -402,13 +413,6 @@ signal_all(const Launch *l, int signal_number)
 {
     for (int i = 0; i < l->num_tasks; i++)
         rt_process_signal(&l->tasks[i].process, signal_number);
-}
-
-/* An evaluator evaluates the last checkpoint of a job that has ended well. */
-static bool
-is_waited_for(const Launch *l, const Task *t)
-{
-    return t->role == RT_ROLE_evaluator && l->ended && l->exit_status == 0;
 }
 
 /* The coordinator ends the job; who asks twice does not wait for it. */

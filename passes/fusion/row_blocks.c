@@ -502,18 +502,24 @@ phase_place(Region *r, int phase)
     return place;
 }
 
-/* Whether op can be done at an earlier place: it has no effect, or reads a
- * variable and no effect is on the way. */
-static bool
-can_be_earlier(const IrOp *op, const IrOp *place)
+/* The first operation from a place on that has an effect, or NULL. */
+static const IrOp *
+first_effect(const IrOp *op)
 {
-    if (pass_fuse_is_computed(op) || pass_fuse_is_free(op))
-        return true;
-    for (const IrOp *on_way = place; on_way != op; on_way = on_way->next)
-        if (ir_op_info[on_way->kind].effect != PURE &&
-            ir_op_info[on_way->kind].effect != READS)
-            return false;
-    return ir_op_info[op->kind].effect == READS;
+    while (op && (ir_op_info[op->kind].effect == PURE ||
+                  ir_op_info[op->kind].effect == READS))
+        op = op->next;
+    return op;
+}
+
+/* Whether op can be done at an earlier place: it has no effect, or reads a
+ * variable before the first one from that place on. */
+static bool
+can_be_earlier(const IrOp *op, const IrOp *effect)
+{
+    bool is_before = !effect || op->id < effect->id;
+    return pass_fuse_is_computed(op) || pass_fuse_is_free(op) ||
+           (ir_op_info[op->kind].effect == READS && is_before);
 }
 
 /* Notes that v is moved before a phase if it is behind its place, and not moved
@@ -550,10 +556,11 @@ phase_is_ready(Region *r, int phase, const IrOp *place)
                 known_of(r, op->operands[j])->role == ROLE_outside)
                 want_there(r, op->operands[j], phase, place);
     }
+    const IrOp *effect = first_effect(place);
     for (const IrOp *op = r->block->last; op != place; op = op->prev) {
         if (!moves_there(r, op, phase))
             continue;
-        if (!can_be_earlier(op, place))
+        if (!can_be_earlier(op, effect))
             return false;
         for (int i = 0; i < op->num_operands; i++)
             if (!known_of(r, op->operands[i])->core)

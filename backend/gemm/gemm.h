@@ -181,6 +181,9 @@ be_gemm_nr(const GemmCode *t)
     return t->plan.lanes * t->plan.vectors;
 }
 
+/* The address of a plain operand's element for the current indices. */
+Val be_gemm_plain_here(const GemmCode *t, const GemmOperand *o);
+
 /* Packs rows first .. end as tiles, or the group that begins with first in a
  * run that ends with end, for k begin .. stop. */
 void be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop);

@@ -83,13 +83,10 @@ static Val
 plain_at(GemmCode *t, const GemmOperand *o, Val row, Val column, Val product)
 {
     Emit *e = t->e;
-    const KNode *n = o->plain;
     be_space_delinearize(e, &t->gemm->m, row);
     be_space_delinearize(e, &t->gemm->k, product);
     e->indices[t->gemm->n->id] = (EmitIndex){.base = column};
-    EmitAddress a = be_address_of(e, &n->load.at);
-    return scratch_at(t, e->arrays[n->load.array->role][n->load.array->index],
-                      a.base);
+    return be_gemm_plain_here(t, o);
 }
 
 /* ---- the epilogue -------------------------------------------------------- */

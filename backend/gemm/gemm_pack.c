@@ -127,15 +127,14 @@ packed_at(const Pack *p, Val base, Val at, int64_t more)
 /* ---- operands in memory ---------------------------------------------------
  */
 
-/* The address of a plain operand's element for the current indices. */
-static Val
-plain_here(const Pack *p)
+Val
+be_gemm_plain_here(const GemmCode *t, const GemmOperand *o)
 {
-    Emit *e = p->t->e;
-    const KNode *n = p->operand->plain;
+    Emit *e = t->e;
+    const KNode *n = o->plain;
     EmitAddress a = be_address_of(e, &n->load.at);
     Val array = e->arrays[n->load.array->role][n->load.array->index];
-    return LLVMBuildGEP2(e->u->builder, p->t->type, array, &a.base, 1, "");
+    return LLVMBuildGEP2(e->u->builder, t->type, array, &a.base, 1, "");
 }
 
 /* Prefetches the tile's vectors of a product further on, where those of one
@@ -150,7 +149,7 @@ prefetch_vectors(const Pack *p)
         return;
     int64_t last = (e->tile.vectors - 1) * be_emit_vector_step(e);
     int64_t bytes = (last + e->tile.lanes) * p->t->bytes;
-    Val here = plain_here(p);
+    Val here = be_gemm_plain_here(p->t, p->operand);
     for (int64_t i = 0; i < bytes; i += LINE)
         be_prefetch(e->u, be_offset_const(e->u, here, AHEAD * step + i), false);
 }
@@ -539,7 +538,7 @@ read_square(const Pack *p, Val *square)
     BeUnit *u = e->u;
     int lanes = e->tile.lanes, size = (int)(PIECE_BYTES / p->t->bytes);
     int64_t step = p->operand->stride;
-    Val at = plain_here(p);
+    Val at = be_gemm_plain_here(p->t, p->operand);
     for (int i = 0; i < lanes; i += size) {
         for (int j = 0; j < size; j++) {
             int64_t before = (j * step + i) * p->t->bytes;

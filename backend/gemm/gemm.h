@@ -142,6 +142,8 @@ typedef struct GemmPlan {
     bool k_blocked; /* kc is smaller than k */
     int64_t mc; /* rows whose accumulators are kept in memory, unless they are
                    the result */
+    int64_t a_rows; /* of A that are packed once for all blocks of columns; 0:
+                       some tiles at a time, again for each block */
     GemmLayout a, b;
     double cost; /* of packing and of reading in place; packing once is 1 */
 } GemmPlan;
@@ -157,6 +159,7 @@ typedef struct GemmCode {
     int64_t packed_bytes;
     Val micro_kernel;       /* the function */
     Val packed_a, packed_b; /* as the plan's layouts say; NULL: in place */
+    Val a_begin;            /* first of the plan's a_rows, or NULL */
     Val c;      /* accumulators: [mc][nc], or of one tile; before them there is
                    room for a tile's */
     Val c_tile; /* of a tile of which only a part is wanted */

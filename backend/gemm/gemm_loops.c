@@ -13,6 +13,18 @@
  *         pack A; for each tile: the micro-kernel
  *         the epilogue
  *
+ * Where A is packed and there are several blocks of columns, A is packed once
+ * for all of them:
+ *
+ *   for many rows
+ *     for each block of kc products
+ *       pack A
+ *       for each block of nc columns
+ *         pack B
+ *         for the rows of some tiles
+ *           for each tile: the micro-kernel
+ *           the epilogue
+ *
  * By D2 products are added in blocks of 512, and then the sums of blocks to
  * each other.  With several blocks, accumulators are kept: in the result if
  * there is no epilogue, else for mc rows at a time, so that the loop over rows
@@ -48,7 +60,9 @@ make_scratch(GemmCode *t)
     const GemmPlan *p = &t->plan;
     int64_t width = be_gemm_nr(t), group = p->n_panels * width;
     int64_t columns = (p->nc + group - 1) / group * group;
-    int tiles = p->a.kind == GEMM_TILES ? p->m_tiles : 1;
+    int64_t tiles = p->a.kind == GEMM_TILES ? p->m_tiles : 1;
+    if (p->a_rows)
+        tiles = p->a_rows / p->mr;
     if (p->a.kind != GEMM_IN_PLACE)
         t->packed_a =
             scratch(t, tiles * p->a.size * t->packed_bytes, "packed_a");
@@ -359,15 +373,23 @@ group_of(GemmCode *t, Val row)
     return g;
 }
 
-/* The tiles whose rows were packed together; `begin` is the first of them. */
+static Val
+tiles_of(const GemmCode *t, Val rows)
+{
+    BeUnit *u = t->e->u;
+    return LLVMBuildUDiv(u->builder, rows, be_emit_word(t->e, t->plan.mr), "");
+}
+
+/* p's tiles, of rows that were packed from `begin` on. */
 static void
 add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
+    Val before = tiles_of(t, be_sub(u, p->m, begin));
     BeLoop l;
     be_loop_begin(u, &l, p->m, p->m_end, be_emit_word(e, t->plan.mr), "tile");
-    Val number = be_loop_carry(u, &l, be_emit_word(e, 0));
+    Val number = be_loop_carry(u, &l, before);
     be_loop_body(u, &l);
     GemmRange tile = *p;
     tile.m = l.index;
@@ -448,6 +470,10 @@ add_rows(GemmCode *t, Val sum, const GemmRange *p)
         add_tiles(t, &rows, sum, p);
         return;
     }
+    if (t->plan.a_rows) {
+        add_packed_tiles(t, sum, t->a_begin, p);
+        return;
+    }
     Group g = {p->m, p->m_end, p->m_end};
     if (t->plan.a.group)
         g = group_of(t, p->m);
@@ -506,22 +532,33 @@ multiply_m(GemmCode *t, const GemmRange *p, bool finish)
     be_loop_end(u, &l);
 }
 
-/* The products of p, block by block; with none there is one empty block. */
-static void
-multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
+/* Begins the loop over the blocks of p's products, and gives the current one;
+ * with none there is one empty block. */
+static GemmRange
+begin_k_blocks(GemmCode *t, BeLoop *l, const GemmRange *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
     Val one = be_emit_word(e, 1), stop = p->k_end;
     Val end = be_select(u, be_icmp(u, LLVMIntSLT, stop, one), one, stop);
-    BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0), end, be_emit_word(e, t->plan.kc),
+    be_loop_begin(u, l, be_emit_word(e, 0), end, be_emit_word(e, t->plan.kc),
                   "block");
-    be_loop_body(u, &l);
+    be_loop_body(u, l);
     GemmRange block = *p;
-    block.k = l.index;
-    block.k_end = end_of(e, l.index, t->plan.kc, stop);
+    block.k = l->index;
+    block.k_end = end_of(e, l->index, t->plan.kc, stop);
     block.line_k = be_emit_word(e, 0);
+    return block;
+}
+
+/* The products of p, block by block. */
+static void
+multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    GemmRange block = begin_k_blocks(t, &l, p);
     if (t->plan.a.segments) {
         Val length = be_emit_word(e, t->gemm->k_lines.length);
         block.line_k = LLVMBuildURem(u->builder, l.index, length, "");
@@ -550,20 +587,72 @@ multiply_and_finish(GemmCode *t, const GemmRange *p)
     be_loop_end(u, &l);
 }
 
+/* Begins the loop over the blocks of columns, and sets p's. */
+static void
+begin_n_blocks(GemmCode *t, BeLoop *l, GemmRange *p)
+{
+    Emit *e = t->e;
+    be_loop_begin(e->u, l, be_emit_word(e, 0), t->n,
+                  be_emit_word(e, t->plan.nc), "columns");
+    be_loop_body(e->u, l);
+    p->n = l->index;
+    p->n_end = end_of(e, l->index, t->plan.nc, t->n);
+}
+
+/* All rows of p. */
+static void
+pack_a_rows(GemmCode *t, const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    int64_t size = (int64_t)t->plan.m_tiles * t->plan.mr;
+    Val all = t->packed_a;
+    BeLoop l;
+    be_loop_begin(u, &l, p->m, p->m_end, be_emit_word(e, size), "rows");
+    be_loop_body(u, &l);
+    Val tile = tiles_of(t, be_sub(u, l.index, p->m));
+    t->packed_a =
+        packed_at(t, all, be_mul(u, tile, be_emit_word(e, t->plan.a.size)));
+    pack_a(t, l.index, end_of(e, l.index, size, p->m_end), p);
+    t->packed_a = all;
+    be_loop_end(u, &l);
+}
+
+/* Rows from .. to of one matrix, where A is packed for all columns. */
+static void
+multiply_all_columns(GemmCode *t, Val from, Val to)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop rows, blocks, columns;
+    be_loop_begin(u, &rows, from, to, be_emit_word(e, t->plan.a_rows), "many");
+    be_loop_body(u, &rows);
+    GemmRange p = {.m = rows.index, .k_end = t->k};
+    p.m_end = end_of(e, rows.index, t->plan.a_rows, to);
+    GemmRange block = begin_k_blocks(t, &blocks, &p);
+    pack_a_rows(t, &block);
+    t->a_begin = block.m;
+    begin_n_blocks(t, &columns, &block);
+    if (t->plan.b.kind != GEMM_IN_PLACE)
+        pack_b(t, &block);
+    multiply_m(t, &block, !t->gemm->direct);
+    be_loop_end(u, &columns);
+    be_loop_end(u, &blocks);
+    be_loop_end(u, &rows);
+}
+
 /* Rows from .. to of one matrix. */
 static void
 multiply(GemmCode *t, Val from, Val to)
 {
-    Emit *e = t->e;
-    BeUnit *u = e->u;
+    BeUnit *u = t->e->u;
+    if (t->plan.a_rows) {
+        multiply_all_columns(t, from, to);
+        return;
+    }
     BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0), t->n, be_emit_word(e, t->plan.nc),
-                  "columns");
-    be_loop_body(u, &l);
-    GemmRange p = {.m = from, .m_end = to, .n = l.index};
-    p.n_end = end_of(e, l.index, t->plan.nc, t->n);
-    p.k = be_emit_word(e, 0);
-    p.k_end = t->k;
+    GemmRange p = {.m = from, .m_end = to, .k_end = t->k};
+    begin_n_blocks(t, &l, &p);
     if (t->plan.k_blocked && !t->gemm->direct)
         multiply_and_finish(t, &p);
     else

@@ -18,6 +18,7 @@ enum {
     IN_PLACE_BYTES = 512 << 10, /* of A that is read in place */
     C_BYTES = 2 << 20,          /* of accumulators that are kept */
     LINES_BYTES = 256 << 10,    /* of lines along k */
+    A_BYTES = 2 << 20,          /* of A that is packed once */
     L1_BYTES = 32 << 10,
     PAGE = 4096,
     MOST_CONFLICTS = 6, /* lines that a set of the first cache keeps beside
@@ -34,6 +35,10 @@ static const double near_a_passes = 16, near_b_passes = 8, far_b_passes = 2;
 /* ... where B is in the second cache, but a panel's rows are all in the same
  * few sets of the first one, and too far from each other to be prefetched. */
 static const double in_l2_b_passes = 32;
+
+/* ... where a tile's rows of A are all in the same sets of the first cache,
+ * from which B sometimes displaces them. */
+static const double conflicting_a_passes = 32;
 
 /* The cost of packing an operand as lines: an element is computed once for all
  * places that share it. */
@@ -304,12 +309,36 @@ lay_out_a(const Problem *x, GemmPlan *plan)
 
 /* ---- blocks -------------------------------------------------------------- */
 
+/* Whether A can be packed once for all blocks of columns: the loop over these
+ * is then inside the one over k, so that no accumulators wait for more
+ * products, except in the result. */
+static bool
+can_keep_a(const Problem *x, const GemmPlan *plan)
+{
+    return (plan->a.kind == GEMM_TILES || plan->a.kind == GEMM_ALONG_K) &&
+           (x->gemm->direct || !plan->k_blocked);
+}
+
+/* Bytes of a block of B, which is in L2 beside rows of A and C: where registers
+ * have 32 bytes that is half of an L2 of 512 KB, or nearly all of 256 KB. Blocks
+ * are larger where each costs another packing of A, or has accumulators of its
+ * own. */
+static int64_t
+b_block_bytes(const Problem *x, const GemmPlan *plan)
+{
+    enum { SMALL_REGISTER = 32 };
+    int64_t all = be_gemm_l2_bytes(x->target);
+    bool has_a = plan->a.kind == GEMM_IN_PLACE || can_keep_a(x, plan);
+    bool small = x->target->register_bytes <= SMALL_REGISTER;
+    return small && has_a && x->gemm->direct ? all * 3 / 8 : all;
+}
+
 /* Columns of a block of B, with all blocks about equally large. */
 static int64_t
 choose_nc(const Problem *x, const GemmPlan *plan)
 {
-    int64_t nr = nr_of(plan);
-    int64_t fit = be_gemm_l2_bytes(x->target) / (plan->kc * x->bytes) / nr * nr;
+    int64_t nr = nr_of(plan), bytes = b_block_bytes(x, plan);
+    int64_t fit = bytes / (plan->kc * x->bytes) / nr * nr;
     int64_t blocks = fit ? (x->n + fit - 1) / fit : 1;
     return round_up((x->n + blocks - 1) / blocks, nr);
 }
@@ -350,6 +379,19 @@ choose_mc(const Problem *x, const GemmPlan *plan)
     return waits && fit > mc ? fit / mc * mc : mc;
 }
 
+/* Rows of A that are packed at once for all blocks of columns, in pieces of
+ * about equal length; 0: there is one block, or A is not to be kept. */
+static int64_t
+choose_a_rows(const Problem *x, const GemmPlan *plan)
+{
+    if (plan->nc >= x->n || !can_keep_a(x, plan) || x->m == 0)
+        return 0;
+    int64_t together = (int64_t)plan->m_tiles * plan->mr;
+    int64_t most = A_BYTES / (plan->a.size * x->bytes) * plan->mr;
+    int64_t pieces = (x->m + most - 1) / most;
+    return round_up((x->m + pieces - 1) / pieces, together);
+}
+
 /* ---- costs --------------------------------------------------------------- */
 
 /* Whether the elements for a k are near those for the next. */
@@ -357,6 +399,16 @@ static bool
 is_near(const Problem *x, const GemmOperand *o)
 {
     return o->k_stride * x->bytes <= PAGE / 2;
+}
+
+/* Whether A, if it were packed row by row, would be packed once for all
+ * columns. */
+static bool
+is_packed_once(const Problem *x, const GemmPlan *plan)
+{
+    GemmPlan other = *plan;
+    other.a.kind = GEMM_ALONG_K;
+    return can_keep_a(x, &other) || plan->nc >= x->n;
 }
 
 static double
@@ -368,9 +420,14 @@ cost_of_a(const Problem *x, const GemmPlan *plan)
         return lines_cost;
     if (plan->a.kind != GEMM_IN_PLACE)
         return 1;
-    if (a->k_stride == 1 || bytes <= IN_PLACE_BYTES)
-        return 0;
     double passes = (double)x->n / (double)nr_of(plan);
+    if (a->k_stride == 1)
+        return conflicts_in_cache(a->stride, x->bytes) &&
+                       is_packed_once(x, plan)
+                   ? passes / conflicting_a_passes
+                   : 0;
+    if (bytes <= IN_PLACE_BYTES)
+        return 0;
     return is_near(x, a) ? passes / near_a_passes : INFINITY;
 }
 
@@ -420,6 +477,7 @@ make_plan(const Problem *x, GemmLayoutKind a, GemmLayoutKind b, GemmPlan *plan)
     lay_out_b(x, plan);
     plan->m_tiles = choose_m_tiles(x, plan);
     plan->mc = choose_mc(x, plan);
+    plan->a_rows = choose_a_rows(x, plan);
     plan->cost = cost_of_a(x, plan) + cost_of_b(x, plan);
     return true;
 }

@@ -52,6 +52,18 @@ static const Case cases[] = {
      {"T[520, 9]", "T[520, 270]", "T[270]"},
      "%d: T[9, 270] per_replica = dot %a, %b {contract_x=[0] contract_y=[0]}\n"
      "%r: T[9, 270] per_replica = add %d, %c"},
+    /* A packed once for several blocks of columns: in several blocks of
+     * products, with an epilogue, along k */
+    {"T[9, 560]",
+     {"T[520, 9]", "T[520, 560]"},
+     "%r: T[9, 560] per_replica = dot %a, %b {contract_x=[0] contract_y=[0]}"},
+    {"T[n, 130]",
+     {"T[400, n]", "T[400, 130]", "T[130]"},
+     "%d: T[n, 130] per_replica = dot %a, %b {contract_x=[0] contract_y=[0]}\n"
+     "%r: T[n, 130] per_replica = add %d, %c"},
+    {"T[7, 560]",
+     {"T[7, 1024]", "T[1024, 560]"},
+     "%r: T[7, 560] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
     /* several indices of products, rows and the grid */
     {"T[n, 3, 36]",
      {"T[n, 3, 6, 7]", "T[6, 7, 36]"},
@@ -256,9 +268,9 @@ static const Case cases[] = {
      {"T[n, 45, 261]", "T[n, 261, 33]"},
      "%r: T[n, 45, 33] per_replica = dot %a, %b {contract_x=[2] "
      "contract_y=[1] batch_x=[0] batch_y=[0]}"},
-    /* elements that do not depend on the products: after or before the diagonal,
-     * in tiles that end within the rows and columns; where a row of a matrix is
-     * not positive, in blocks of products; where all are, and none */
+    /* elements that do not depend on the products: after or before the
+     * diagonal, in tiles that end within the rows and columns; where a row of a
+     * matrix is not positive, in blocks of products; where all are, and none */
     {"T[n, 45, 70]",
      {"T[n, 45, 36]", "T[n, 36, 70]"},
      "%i: i64[45, 70] mirrored = iota {dims=[45, 70] dtype=i64 axis=1}\n"
@@ -427,8 +439,10 @@ batches_are_products_too(void **state)
 }
 
 #define OF(dtype)                                                              \
-    {"products of " dtype, products_have_the_bits_of_the_interpreter, NULL,    \
-     NULL, dtype}
+    {                                                                          \
+        "products of " dtype, products_have_the_bits_of_the_interpreter, NULL, \
+            NULL, dtype                                                        \
+    }
 
 int
 main(int argc, char **argv)

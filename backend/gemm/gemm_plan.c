@@ -320,9 +320,9 @@ can_keep_a(const Problem *x, const GemmPlan *plan)
 }
 
 /* Bytes of a block of B, which is in L2 beside rows of A and C: where registers
- * have 32 bytes that is half of an L2 of 512 KB, or nearly all of 256 KB. Blocks
- * are larger where each costs another packing of A, or has accumulators of its
- * own. */
+ * have 32 bytes that is half of an L2 of 512 KB, or nearly all of 256 KB.
+ * Blocks are larger where each costs another packing of A, or has accumulators
+ * of its own. */
 static int64_t
 b_block_bytes(const Problem *x, const GemmPlan *plan)
 {

@@ -64,6 +64,10 @@ typedef struct EmitSpace {
     const KVar *vars[2 * IR_MAX_RANK];
 } EmitSpace;
 
+/* What is known of a condition while a piece of a vector construct is emitted.
+ */
+typedef enum EmitKnown { EMIT_UNKNOWN, EMIT_HOLDS, EMIT_FAILS } EmitKnown;
+
 typedef struct EmitDim {
     Dim dim;
     Val value; /* in the entry block */
@@ -99,6 +103,7 @@ struct Emit {
     VEC(EmitDim) dim_values;
     EmitValue *values;  /* by id */
     EmitIndex *indices; /* by id */
+    EmitKnown *known;   /* of INSIDE, by id */
     EmitVarying *value_varying, *index_varying;
     const struct GemmCode *gemm; /* the one being emitted, or NULL */
     Val accumulators; /* in memory, of the columns from e->indices on */
@@ -210,7 +215,7 @@ typedef struct EmitAddress {
     Val base;                /* a word, of row 0, vector 0, lane 0 */
     Dim row_step, lane_step; /* added for each further row and lane */
     EmitVarying any;         /* some terms have arbitrary numbers there */
-    bool collapsed; /* the tile's slow index and lane are one index */
+    bool collapsed;          /* the tile's slow index and lane are one index */
 } EmitAddress;
 
 EmitAddress be_address_of(Emit *e, const KIndex *x);

@@ -491,10 +491,26 @@ be_emit_pick(Emit *e, const KNode *n)
     e->indices[var->id] = (EmitIndex){.each = each};
 }
 
+/* The same for all rows and lanes of the tile. */
+static void
+emit_known(Emit *e, const KNode *n, bool holds)
+{
+    BeUnit *u = e->u;
+    EmitVarying d = be_emit_varying(e, n);
+    Type type = d.lane ? be_vector(u->i1, e->tile.lanes) : u->i1;
+    for (int row = 0; row < be_emit_rows(e, d); row++)
+        for (int v = 0; v < be_emit_vectors(e, d); v++)
+            be_emit_set(e, n, row, v, be_int(type, holds));
+}
+
 void
 be_emit_inside(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
+    if (e->known[n->id] != EMIT_UNKNOWN) {
+        emit_known(e, n, e->known[n->id] == EMIT_HOLDS);
+        return;
+    }
     EmitVarying d = be_emit_varying(e, n);
     EmitAddress a = be_address_of(e, &n->inside.index);
     Val size = be_emit_dim(e, n->inside.size);

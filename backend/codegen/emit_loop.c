@@ -1,7 +1,11 @@
 /*
  * emit_loop.c - the grid and loops: tiles, lanes, remainders
  *
- * A vector construct is executed in blocks of some vectors, then the remainder:
+ * A vector construct of a known extent is cut where conditions on its index
+ * change, as the bounds of what is concatenated do: within a piece they are
+ * known, so what another piece needs is neither loaded nor computed there.
+ *
+ * A piece is executed in blocks of some vectors, then the remainder:
  * for known extents one smaller block, for unknown ones a loop over single
  * vectors, the last with a mask.  Code is emitted for each of these, so bodies
  * that are long or seldom executed have only the loop over single vectors.
@@ -11,12 +15,16 @@
  */
 #include "backend/codegen/emit.h"
 
+#include <string.h>
+
 enum {
     FEW_OPERATIONS = 6,
     SOME_OPERATIONS = 14,
     MANY_OPERATIONS = 120,
     LONG_TILE = 128,
-    LONG_COLUMN = 32 /* rows */
+    LONG_COLUMN = 32, /* rows */
+    MAX_PIECES = 8,
+    LONG_PIECES = 512 /* code size of all of them */
 };
 
 /* ---- choices ------------------------------------------------------------ */
@@ -158,26 +166,122 @@ be_emit_first_lanes(Emit *e, Val count, int lanes)
                    be_splat(u, few, lanes));
 }
 
-/* A known number of rounds: full blocks, and a smaller one. */
+/* ---- pieces ------------------------------------------------------------- */
+
+/* Where a vector construct begins, is cut and ends. */
+typedef struct Cuts {
+    int pieces;
+    int64_t at[MAX_PIECES + 1];
+} Cuts;
+
+static int64_t
+clamp(int64_t x, int64_t most)
+{
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+/* Whether n is a condition that holds for begin <= var < end alone, of the
+ * values 0 .. count, and both are at whole vectors. */
+static bool
+holds_between(const Emit *e, const KNode *n, const KVar *var, int64_t count,
+              int64_t *begin, int64_t *end)
+{
+    const Dim one = ir_dim_const(1);
+    const KIndex *x = &n->inside.index;
+    int64_t stop;
+    if (n->kind != K_INSIDE || x->num_terms != 1 || x->terms[0].var != var ||
+        !ir_dim_equal(x->terms[0].coef, one) || !ir_dim_is_const(x->base) ||
+        !ir_dim_is_const(n->inside.size) || x->base.c == INT64_MIN ||
+        __builtin_sub_overflow(n->inside.size.c, x->base.c, &stop))
+        return false;
+    *begin = clamp(-x->base.c, count);
+    *end = clamp(stop, count);
+    return *begin % e->tile.lanes == 0 &&
+           (*end % e->tile.lanes == 0 || *end == count);
+}
+
+/* False: there are too many. */
+static bool
+add_cut(Cuts *c, int64_t at)
+{
+    int i = 0;
+    while (c->at[i] < at)
+        i++;
+    if (c->at[i] == at)
+        return true;
+    if (c->pieces == MAX_PIECES)
+        return false;
+    memmove(&c->at[i + 1], &c->at[i],
+            (size_t)(c->pieces + 1 - i) * sizeof c->at[0]);
+    c->at[i] = at;
+    c->pieces++;
+    return true;
+}
+
+static Cuts
+find_cuts(const Emit *e, const KVar *var, int64_t count, const KBlock *body)
+{
+    const Cuts none = {1, {0, count}};
+    Cuts c = none;
+    int64_t begin, end;
+    for (const KNode *n = body->first; n; n = n->next)
+        if (holds_between(e, n, var, count, &begin, &end) &&
+            !(add_cut(&c, begin) && add_cut(&c, end)))
+            return none;
+    return c.pieces * be_kernel_code_size(body) <= LONG_PIECES ? c : none;
+}
+
+/* Notes which conditions of body hold from `from` to `to`, which is a piece. */
 static void
-emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
+set_known(Emit *e, const KVar *var, int64_t count, int64_t from, int64_t to,
+          const KBlock *body)
+{
+    int64_t begin, end;
+    for (const KNode *n = body->first; n; n = n->next)
+        if (holds_between(e, n, var, count, &begin, &end))
+            e->known[n->id] = begin <= from && to <= end   ? EMIT_HOLDS
+                              : to <= begin || end <= from ? EMIT_FAILS
+                                                           : EMIT_UNKNOWN;
+}
+
+/* From .. to: full blocks, and a smaller one. */
+static void
+emit_piece(Emit *e, const KVar *var, int64_t from, int64_t to,
+           const KBlock *body)
 {
     BeUnit *u = e->u;
     int lanes = e->tile.lanes;
-    int64_t block = (int64_t)lanes * e->tile.vectors, whole = count / block;
+    int64_t block = (int64_t)lanes * e->tile.vectors;
+    int64_t whole = (to - from) / block;
+    int64_t middle = from + whole * block;
     if (whole == 1)
-        emit_body_at(e, var, be_word(u, 0), body);
+        emit_body_at(e, var, be_word(u, from), body);
     else if (whole > 1)
-        emit_steps(e, var, be_word(u, 0), be_word(u, whole * block), block,
-                   body);
-    int rest = (int)(count % block);
+        emit_steps(e, var, be_word(u, from), be_word(u, middle), block, body);
+    int rest = (int)(to - middle);
     if (!rest)
         return;
     e->tile.vectors = (rest + lanes - 1) / lanes;
     int last = e->tile.vectors - 1;
     e->tile.mask[last] =
         be_emit_first_lanes(e, be_word(u, rest - last * lanes), lanes);
-    emit_body_at(e, var, be_word(u, whole * block), body);
+    emit_body_at(e, var, be_word(u, middle), body);
+}
+
+/* A known number of rounds. */
+static void
+emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
+{
+    const EmitTile tile = e->tile;
+    Cuts cuts = find_cuts(e, var, count, body);
+    for (int i = 0; i < cuts.pieces; i++) {
+        set_known(e, var, count, cuts.at[i], cuts.at[i + 1], body);
+        emit_piece(e, var, cuts.at[i], cuts.at[i + 1], body);
+        e->tile = tile;
+    }
+    for (const KNode *n = body->first; n; n = n->next)
+        if (n->kind == K_INSIDE)
+            e->known[n->id] = EMIT_UNKNOWN;
 }
 
 /* Single vectors with a mask. */

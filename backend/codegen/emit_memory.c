@@ -243,6 +243,12 @@ load_dense(Emit *e, DType t, Val p, Val mask)
 {
     Type type = be_vector(be_emit_memory_type(e, t), e->tile.lanes);
     unsigned align = (unsigned)dtype_info[t].bytes;
+    bool all;
+    if (mask && be_is_known(mask, &all)) {
+        if (!all)
+            return be_zero(type);
+        mask = NULL;
+    }
     if (!mask)
         return be_load(e->u, type, p, align);
     if (has_masks(e, t))

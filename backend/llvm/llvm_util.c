@@ -149,6 +149,18 @@ be_name(const BeUnit *u, Val v, const char *format, ...)
     LLVMSetValueName2(v, name, strlen(name));
 }
 
+bool
+be_is_known(Val x, bool *value)
+{
+    Type type = LLVMTypeOf(x);
+    Type element = be_element(type);
+    if (LLVMGetTypeKind(element) != LLVMIntegerTypeKind ||
+        LLVMGetIntTypeWidth(element) != 1 || !LLVMIsConstant(x))
+        return false;
+    *value = x == LLVMConstAllOnes(type);
+    return *value || LLVMIsNull(x);
+}
+
 Val
 be_alloca(BeUnit *u, Type type, uint64_t count, unsigned align,
           const char *name)

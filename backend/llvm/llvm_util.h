@@ -89,9 +89,17 @@ be_sub(BeUnit *u, Val x, Val y)
 {
     return LLVMBuildSub(u->builder, x, y, "");
 }
+/* Whether x is a truth value, or a vector of them, that is a constant. */
+bool be_is_known(Val x, bool *value);
+/* Of truth values, one of which may be known. */
 static inline Val
 be_and(BeUnit *u, Val x, Val y)
 {
+    bool known;
+    if (be_is_known(x, &known))
+        return known ? y : x;
+    if (be_is_known(y, &known))
+        return known ? x : y;
     return LLVMBuildAnd(u->builder, x, y, "");
 }
 static inline Val
@@ -102,6 +110,9 @@ be_or(BeUnit *u, Val x, Val y)
 static inline Val
 be_select(BeUnit *u, Val c, Val x, Val y)
 {
+    bool known;
+    if (be_is_known(c, &known))
+        return known ? x : y;
     return LLVMBuildSelect(u->builder, c, x, y, "");
 }
 static inline Val

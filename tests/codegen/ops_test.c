@@ -487,6 +487,30 @@ joined(IrBlock *b, IrValue *const *x, Dim n)
 }
 
 static IrValue *
+padded(IrBlock *b, IrValue *x, Dim n, int64_t low_column, int64_t columns)
+{
+    static const int64_t step[] = {1, 1};
+    int64_t low[] = {0, low_column};
+    Dim dims[] = {n, ir_dim_const(columns)};
+    return ir_build_pad(b, x, low, dims, step, NO_LOC);
+}
+
+/* Parts that begin and end at multiples of all numbers of lanes, and columns
+ * within them that do not. */
+static IrValue *
+joined_in_whole_vectors(IrBlock *b, IrValue *const *x, Dim n)
+{
+    IrValue *narrow = padded(b, x[0], n, 0, 16);
+    IrValue *wide = padded(b, ir_build1(b, OP_neg, x[1], NO_LOC), n, 20, 32);
+    IrValue *parts[] = {narrow, wide, narrow};
+    IrValue *all = ir_build_concat(b, 3, parts, 1, NO_LOC);
+    IrValue *left = padded(b, narrow, n, 0, 64);
+    IrValue *right = padded(b, wide, n, 32, 64);
+    IrValue *sum = ir_build2(b, OP_add, left, right, NO_LOC);
+    return ir_build2(b, OP_add, sum, all, NO_LOC);
+}
+
+static IrValue *
 split_and_reversed(IrBlock *b, IrValue *const *x, Dim n)
 {
     static const int64_t axes[] = {0, 2};
@@ -527,6 +551,7 @@ static Program *const programs[] = {
     every_second_backwards,
     padded_within_and_around,
     joined,
+    joined_in_whole_vectors,
     split_and_reversed,
     cut_elsewhere,
     numbered,

@@ -309,6 +309,13 @@ lay_out_a(const Problem *x, GemmPlan *plan)
 
 /* ---- blocks -------------------------------------------------------------- */
 
+/* Whether accumulators are kept, other than in the result. */
+static bool
+keeps_c(const Problem *x, const GemmPlan *plan)
+{
+    return plan->k_blocked && !x->gemm->direct;
+}
+
 /* Whether A can be packed once for all blocks of columns: the loop over these
  * is then inside the one over k, so that no accumulators wait for more
  * products, except in the result. */
@@ -316,7 +323,7 @@ static bool
 can_keep_a(const Problem *x, const GemmPlan *plan)
 {
     return (plan->a.kind == GEMM_TILES || plan->a.kind == GEMM_ALONG_K) &&
-           (x->gemm->direct || !plan->k_blocked);
+           !keeps_c(x, plan);
 }
 
 /* Bytes of a block of B, which is in L2 beside rows of A and C: where registers
@@ -375,8 +382,7 @@ choose_mc(const Problem *x, const GemmPlan *plan)
     if (mc < plan->a.group)
         mc = round_up(plan->a.group, plan->mr);
     int64_t fit = C_BYTES / (plan->nc * x->bytes);
-    bool waits = plan->k_blocked && !x->gemm->direct;
-    return waits && fit > mc ? fit / mc * mc : mc;
+    return keeps_c(x, plan) && fit > mc ? fit / mc * mc : mc;
 }
 
 /* Rows of A that are packed at once for all blocks of columns, in pieces of

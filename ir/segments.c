@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "ir/device/device.h"
 
 int
 ir_kernel_num_segments(const IrOp *kernel)
@@ -173,6 +174,23 @@ ir_segments_match(const IrSegment *p, const IrSegment *q)
 
 /* ---- kernels that work in place ----------------------------------------- */
 
+IrOverwrites
+ir_overwrites(Arena *a, const IrModule *m)
+{
+    return (IrOverwrites){.arena = a,
+                          .rows = !ir_devices_have(m->devices, DEVICE_cuda)};
+}
+
+/* One question: whether `made`, which has the shape of the operand, may take
+ * its bytes. */
+typedef struct Follow {
+    IrOverwrites *x;
+    const IrValue *made;
+    const IrType *shape;
+    int kept; /* leading axes, which the kernel's reductions keep; 0: none yet
+               */
+} Follow;
+
 /* A follower is the operand asked about, or made of it. */
 static void
 add_follower(IrOverwrites *x, const IrValue *v)
@@ -187,22 +205,84 @@ is_follower(const IrOverwrites *x, const IrValue *v)
     return call && *call == x->call;
 }
 
-/* False if op sees a follower, but makes element i of its result from others
- * than element i of that one; if it does not, its result becomes one, too. */
+/* Notes what f->made is computed from: that is done before it is stored. */
+static void
+note_needed(Follow *f)
+{
+    IrOverwrites *x = f->x;
+    *IR_TABLE_SLOT(x->arena, x->needed, f->made->number) = x->call;
+    for (const IrOp *op = f->made->def; op; op = op->prev) {
+        const int *call = IR_TABLE_FIND(x->needed, op->results[0]->number);
+        for (int i = 0; call && *call == x->call && i < op->num_operands; i++)
+            *IR_TABLE_SLOT(x->arena, x->needed, op->operands[i]->number) =
+                x->call;
+    }
+}
+
 static bool
-follow_elementwise(IrOverwrites *x, const IrOp *op, const IrType *shape)
+is_needed(const IrOverwrites *x, const IrValue *v)
+{
+    const int *call = IR_TABLE_FIND(x->needed, v->number);
+    return call && *call == x->call;
+}
+
+/* Whether t has an element for each row: the leading axes of shape that are
+ * kept, and 1 for the others. */
+static bool
+is_of_rows(const Follow *f, const IrType *t)
+{
+    const Dim one = ir_dim_const(1);
+    if (!f->kept || t->rank != f->shape->rank)
+        return false;
+    for (int i = 0; i < t->rank; i++)
+        if (!ir_dim_equal(t->dims[i], i < f->kept ? f->shape->dims[i] : one))
+            return false;
+    return true;
+}
+
+/* Whether op reduces rows of the operand, all of which are read before those of
+ * f->made are stored. */
+static bool
+reduces_rows(Follow *f, const IrOp *op)
+{
+    int num_axes;
+    const IrValue *from = op->operands[0];
+    const int64_t *axes = ir_ints(op, A_axes, &num_axes);
+    int kept = from->type.rank - num_axes;
+    for (int i = 0; i < num_axes; i++)
+        if (axes[i] < kept)
+            return false;
+    if (!f->x->rows || kept < 1 || (f->kept && kept != f->kept) ||
+        !ir_type_same_shape(&from->type, f->shape))
+        return false;
+    if (!f->kept)
+        note_needed(f);
+    f->kept = kept;
+    return is_needed(f->x, op->results[0]) &&
+           is_of_rows(f, &op->results[0]->type);
+}
+
+/* False if op sees a follower, but makes an element of its result from others
+ * than that element of it, or its row; if it does not, its result becomes one,
+ * too. */
+static bool
+follow(Follow *f, const IrOp *op)
 {
     bool sees = false;
     for (int i = 0; i < op->num_operands; i++)
-        sees |= is_follower(x, op->operands[i]);
+        sees |= is_follower(f->x, op->operands[i]);
     if (!sees)
         return true;
-    bool moves =
-        !(ir_op_info[op->kind].traits & ELEMENTWISE) && op->kind != OP_copy;
-    if (moves || !ir_type_same_shape(&op->results[0]->type, shape))
-        return false;
-    add_follower(x, op->results[0]);
-    return true;
+    unsigned traits = ir_op_info[op->kind].traits;
+    const IrType *type = &op->results[0]->type;
+    bool keeps = (traits & ELEMENTWISE) || op->kind == OP_copy;
+    bool good = traits & REDUCES
+                    ? reduces_rows(f, op)
+                    : keeps && (ir_type_same_shape(type, f->shape) ||
+                                is_of_rows(f, type));
+    if (good)
+        add_follower(f->x, op->results[0]);
+    return good;
 }
 
 /* Whether the only use of parameter o in the kernel is the scatter that changes
@@ -261,8 +341,9 @@ ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r)
         return true;
     x->call++;
     add_follower(x, b->args.data[o]);
+    Follow f = {x, yield->operands[r], from, 0};
     for (const IrOp *op = b->first; may && op != yield; op = op->next)
-        may = follow_elementwise(x, op, from);
+        may = follow(&f, op);
     /* Another result made from o may be made in later loops. */
     for (int i = 0; may && i < yield->num_operands; i++)
         may = i == r || !is_follower(x, yield->operands[i]) ||

@@ -27,15 +27,22 @@ bool ir_segments_match(const IrSegment *p, const IrSegment *q);
 /* What the calls of ir_kernel_may_overwrite on one module share. */
 typedef struct IrOverwrites {
     Arena *arena;
+    /* Rows may be read several times before they are overwritten: not on GPUs,
+     * which read operands past the caches that stores keep up to date. */
+    bool rows;
     /* of values in kernels: the last call in which they were made of the
      * operand asked about */
     IR_TABLE(int) followers;
-    int call; /* the number of the last one */
+    IR_TABLE(int) needed; /* ... or needed for the result asked about */
+    int call;             /* the number of the last one */
 } IrOverwrites;
 
+/* For the plan of m; what is found is in a. */
+IrOverwrites ir_overwrites(Arena *a, const IrModule *m);
+
 /* Whether the kernel may make result r in exactly the bytes of operand o: it
- * reads an element of o only to make that element of its results, or changes
- * rows of it. */
+ * reads an element of o only to make that element of its results, and before
+ * that rows of it for their reductions; or it changes rows of it. */
 bool ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r);
 
 /* Whether a kernel contains op. */

@@ -672,7 +672,7 @@ ir_verify_overlap(Verify *v, const IrFunc *fn)
     Overlap o = {.v = v,
                  .arena = arena,
                  .module = v->module,
-                 .overwrites = {.arena = arena}};
+                 .overwrites = ir_overwrites(arena, v->module)};
     const IrValues *args = &fn->body->args;
     bool on_device = fn->kind == FUNC_PROGRAM || fn->kind == FUNC_INIT;
     int n = args->len;

@@ -12,9 +12,10 @@
  *                                         as, the operand that dies there
  *
  * A kernel may overwrite an operand while it reads it only when element i of
- * the operand is read before element i of its results is made, and never again;
- * or when it is a scatter, over the operand whose rows it changes, which would
- * have to be copied otherwise.
+ * the operand is read before element i of its results is made, and never again,
+ * as in maps, and in chains over rows (softmax), which reduce a row before they
+ * store it; or when it is a scatter, over the operand whose rows it changes,
+ * which would have to be copied otherwise.
  *
  * Host code copies at the edges of loops and branches where places differ, one
  * value after the other.  So that no copy reads the result of an earlier one, a
@@ -478,7 +479,7 @@ void
 pass_coalesce_buffers(PassCx *cx, const IrLifetimes *l, IrFunc *fn)
 {
     assert(ir_func_return(fn));
-    Coalescing s = {cx, l, {.arena = cx->arena}, map_new(cx->arena)};
+    Coalescing s = {cx, l, ir_overwrites(cx->arena, cx->m), map_new(cx->arena)};
     merge_by_meaning(&s, fn->body);
     if (fn->kind == FUNC_MAIN)
         pass_coalesce_handles(l, fn->body);

@@ -1,9 +1,11 @@
 /*
- * overwrites_test.c - which carried values a loop overwrites
+ * overwrites_test.c - which carried values a loop overwrites, and which
+ * operands a kernel
  */
 #include "tests/unit/unit.h"
 
 #include "ir/rules/overwrites.h"
+#include "ir/segments.h"
 #include "ir/text/text.h"
 
 /* A loop of so many rounds that sets a row of 8 in each; index and more are
@@ -81,11 +83,88 @@ rows_of_all_rounds_are_found(void **state)
     arena_release(a);
 }
 
+/* Kernels of %x, that give the values named; whether the first may be made in
+ * the bytes of %x. */
+static const struct {
+    const char *body, *yields, *types;
+    bool may;
+} kernels[] = {
+#define SUM(of, axis, dims)                                                    \
+    "%s: f32[" dims "] mirrored = sum %" of " {axes=[" axis "] "               \
+    "keepdims=true}\n"
+#define WIDE(name, op) "%" name ": f32[4, 8] mirrored = " op "\n"
+    {WIDE("y", "neg %x"), "%y", "f32[4, 8]", true},
+    /* rows are reduced before they are stored */
+    {SUM("x", "1", "4, 1") WIDE("y", "div %x, %s"), "%y", "f32[4, 8]", true},
+    {WIDE("e", "exp %x") SUM("e", "1", "4, 1") WIDE("y", "div %e, %s"), "%y",
+     "f32[4, 8]", true},
+    {SUM("x", "1",
+         "4, 1") "%n: f32[4, 1] mirrored = neg %s\n" WIDE("y", "add %x, %n"),
+     "%y", "f32[4, 8]", true},
+    /* columns are not, nor is all of it */
+    {SUM("x", "0", "1, 8") WIDE("y", "div %x, %s"), "%y", "f32[4, 8]", false},
+    {SUM("x", "0, 1", "1, 1") WIDE("y", "div %x, %s"), "%y", "f32[4, 8]",
+     false},
+    /* the sum is another result, or for another one: perhaps later */
+    {SUM("x", "1", "4, 1") WIDE("y", "div %x, %s"), "%y, %s",
+     "f32[4, 8], f32[4, 1]", false},
+    {WIDE("y", "neg %x") SUM("x", "1", "4, 1") WIDE("z", "div %x, %s"),
+     "%y, %z", "f32[4, 8], f32[4, 8]", false},
+    {SUM("x", "1", "4, 1") WIDE("y", "div %x, %s") WIDE("z", "sub %x, %s"),
+     "%y, %z", "f32[4, 8], f32[4, 8]", true},
+};
+
+static bool
+may_overwrite(Arena *a, int i, const char *device)
+{
+    Str s = str_new(a);
+    const char *types = kernels[i].types;
+    bool two = strchr(kernels[i].yields, ',');
+    str_add(&s, "tfd-ir 1 phase replicated\n"
+                "strategy one_device devices \"");
+    str_add(&s, device);
+    str_add(&s, "\" replicas 1\n"
+                "func @f(%a: f32[4, 8] mirrored) program {\n");
+    const char *second = two ? strstr(types, ", f32") + 2 : NULL;
+    str_add(&s, "%r: f32[4, 8] mirrored");
+    if (two)
+        str_addf(&s, ", %%q: %s mirrored", second);
+    str_addf(&s,
+             " = kernel %%a (%%x: f32[4, 8] mirrored) {\n%syield %s\n}\n"
+             "return %%r\n}\n",
+             kernels[i].body, kernels[i].yields);
+    const char *text = str_text(&s);
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, "kernels", text, strlen(text));
+    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    if (diag_num_errors(d))
+        print_error("%s", diag_text(d, a));
+    assert_int_equal(diag_num_errors(d), 0);
+    IrOverwrites x = ir_overwrites(a, m);
+    return ir_kernel_may_overwrite(&x, m->first->body->first, 0, 0);
+}
+
+static void
+rows_may_be_reduced_before_they_are_overwritten(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "kernels");
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        bool is_map = strstr(kernels[i].body, "sum") == NULL;
+        if (may_overwrite(a, (int)i, "cpu:0") != kernels[i].may)
+            print_error("kernel %zu\n", i);
+        assert_int_equal(may_overwrite(a, (int)i, "cpu:0"), kernels[i].may);
+        assert_int_equal(may_overwrite(a, (int)i, "cuda:0"), is_map);
+    }
+    arena_release(a);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_all_rounds_are_found),
+        cmocka_unit_test(rows_may_be_reduced_before_they_are_overwritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

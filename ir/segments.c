@@ -187,43 +187,32 @@ typedef struct Follow {
     IrOverwrites *x;
     const IrValue *made;
     const IrType *shape;
-    int kept; /* leading axes, which the kernel's reductions keep; 0: none yet
-               */
+    int kept; /* leading axes that the kernel's reductions keep; 0: none yet */
 } Follow;
 
-/* A follower is the operand asked about, or made of it. */
+/* Notes that v is in the set, for the current call. */
 static void
-add_follower(IrOverwrites *x, const IrValue *v)
+mark(IrOverwrites *x, IrCalls *set, const IrValue *v)
 {
-    *IR_TABLE_SLOT(x->arena, x->followers, v->number) = x->call;
+    *IR_TABLE_SLOT(x->arena, *set, v->number) = x->call;
 }
 
 static bool
-is_follower(const IrOverwrites *x, const IrValue *v)
+is_marked(const IrOverwrites *x, const IrCalls *set, const IrValue *v)
 {
-    const int *call = IR_TABLE_FIND(x->followers, v->number);
+    const int *call = IR_TABLE_FIND(*set, v->number);
     return call && *call == x->call;
 }
 
-/* Notes what f->made is computed from: that is done before it is stored. */
+/* Marks what made is computed from: that is done before it is stored. */
 static void
-note_needed(Follow *f)
+mark_needed(IrOverwrites *x, const IrValue *made)
 {
-    IrOverwrites *x = f->x;
-    *IR_TABLE_SLOT(x->arena, x->needed, f->made->number) = x->call;
-    for (const IrOp *op = f->made->def; op; op = op->prev) {
-        const int *call = IR_TABLE_FIND(x->needed, op->results[0]->number);
-        for (int i = 0; call && *call == x->call && i < op->num_operands; i++)
-            *IR_TABLE_SLOT(x->arena, x->needed, op->operands[i]->number) =
-                x->call;
-    }
-}
-
-static bool
-is_needed(const IrOverwrites *x, const IrValue *v)
-{
-    const int *call = IR_TABLE_FIND(x->needed, v->number);
-    return call && *call == x->call;
+    mark(x, &x->needed, made);
+    for (const IrOp *op = made->def; op; op = op->prev)
+        if (is_marked(x, &x->needed, op->results[0]))
+            for (int i = 0; i < op->num_operands; i++)
+                mark(x, &x->needed, op->operands[i]);
 }
 
 /* Whether t has an element for each row: the leading axes of shape that are
@@ -256,32 +245,32 @@ reduces_rows(Follow *f, const IrOp *op)
         !ir_type_same_shape(&from->type, f->shape))
         return false;
     if (!f->kept)
-        note_needed(f);
+        mark_needed(f->x, f->made);
     f->kept = kept;
-    return is_needed(f->x, op->results[0]) &&
+    return is_marked(f->x, &f->x->needed, op->results[0]) &&
            is_of_rows(f, &op->results[0]->type);
 }
 
-/* False if op sees a follower, but makes an element of its result from others
- * than that element of it, or its row; if it does not, its result becomes one,
- * too. */
+/* Followers are the operand asked about and what is made of it.  False if op
+ * sees one, but makes an element of its result from others than that element of
+ * it, or its row; else its result becomes one, too. */
 static bool
 follow(Follow *f, const IrOp *op)
 {
     bool sees = false;
     for (int i = 0; i < op->num_operands; i++)
-        sees |= is_follower(f->x, op->operands[i]);
+        sees |= is_marked(f->x, &f->x->followers, op->operands[i]);
     if (!sees)
         return true;
     unsigned traits = ir_op_info[op->kind].traits;
     const IrType *type = &op->results[0]->type;
-    bool keeps = (traits & ELEMENTWISE) || op->kind == OP_copy;
-    bool good = traits & REDUCES
-                    ? reduces_rows(f, op)
-                    : keeps && (ir_type_same_shape(type, f->shape) ||
-                                is_of_rows(f, type));
+    bool good = false;
+    if (traits & REDUCES)
+        good = reduces_rows(f, op);
+    else if ((traits & ELEMENTWISE) || op->kind == OP_copy)
+        good = ir_type_same_shape(type, f->shape) || is_of_rows(f, type);
     if (good)
-        add_follower(f->x, op->results[0]);
+        mark(f->x, &f->x->followers, op->results[0]);
     return good;
 }
 
@@ -340,13 +329,13 @@ ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r)
     if (made && made->kind == OP_scatter && is_scattered_into(made, o))
         return true;
     x->call++;
-    add_follower(x, b->args.data[o]);
+    mark(x, &x->followers, b->args.data[o]);
     Follow f = {x, yield->operands[r], from, 0};
     for (const IrOp *op = b->first; may && op != yield; op = op->next)
         may = follow(&f, op);
     /* Another result made from o may be made in later loops. */
     for (int i = 0; may && i < yield->num_operands; i++)
-        may = i == r || !is_follower(x, yield->operands[i]) ||
+        may = i == r || !is_marked(x, &x->followers, yield->operands[i]) ||
               has_one_shape(kernel);
     return may;
 }

@@ -24,16 +24,18 @@ int64_t ir_segment_length(const IrSegment *p);
  */
 bool ir_segments_match(const IrSegment *p, const IrSegment *q);
 
+typedef IR_TABLE(int) IrCalls;
+
 /* What the calls of ir_kernel_may_overwrite on one module share. */
 typedef struct IrOverwrites {
     Arena *arena;
     /* Rows may be read several times before they are overwritten: not on GPUs,
-     * which read operands past the caches that stores keep up to date. */
+     * whose kernels load operands by ld.global.nc, which need not see stores of
+     * the same launch. */
     bool rows;
     /* of values in kernels: the last call in which they were made of the
-     * operand asked about */
-    IR_TABLE(int) followers;
-    IR_TABLE(int) needed; /* ... or needed for the result asked about */
+     * operand asked about, or needed for the result asked about */
+    IrCalls followers, needed;
     int call;             /* the number of the last one */
 } IrOverwrites;
 

@@ -215,7 +215,7 @@ typedef struct EmitAddress {
     Val base;                /* a word, of row 0, vector 0, lane 0 */
     Dim row_step, lane_step; /* added for each further row and lane */
     EmitVarying any;         /* some terms have arbitrary numbers there */
-    bool collapsed;          /* the tile's slow index and lane are one index */
+    bool collapsed; /* the tile's slow index and lane are one index */
 } EmitAddress;
 
 EmitAddress be_address_of(Emit *e, const KIndex *x);

@@ -2,8 +2,9 @@
  * emit_loop.c - the grid and loops: tiles, lanes, remainders
  *
  * A vector construct of a known extent is cut where conditions on its index
- * change, as the bounds of what is concatenated do: within a piece they are
- * known, so what another piece needs is neither loaded nor computed there.
+ * change, as the bounds of what is concatenated do (index-set splitting):
+ * within a piece they are known, so what another piece needs is neither loaded
+ * nor computed there.
  *
  * A piece is executed in blocks of some vectors, then the remainder:
  * for known extents one smaller block, for unknown ones a loop over single

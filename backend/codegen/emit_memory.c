@@ -244,7 +244,7 @@ load_dense(Emit *e, DType t, Val p, Val mask)
     Type type = be_vector(be_emit_memory_type(e, t), e->tile.lanes);
     unsigned align = (unsigned)dtype_info[t].bytes;
     bool all;
-    if (mask && be_is_known(mask, &all)) {
+    if (mask && be_is_const_bool(mask, &all)) {
         if (!all)
             return be_zero(type);
         mask = NULL;

@@ -159,7 +159,6 @@ typedef struct GemmCode {
     int64_t packed_bytes;
     Val micro_kernel;       /* the function */
     Val packed_a, packed_b; /* as the plan's layouts say; NULL: in place */
-    Val a_begin;            /* first of the plan's a_rows, or NULL */
     Val c;      /* accumulators: [mc][nc], or of one tile; before them there is
                    room for a tile's */
     Val c_tile; /* of a tile of which only a part is wanted */

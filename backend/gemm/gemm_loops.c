@@ -212,6 +212,7 @@ add_c_tile(GemmCode *t, Val to, Val first, Val rows, Val columns, Val more)
 typedef struct GemmRange {
     Val m, m_end, n, n_end, k, k_end;
     Val line_k; /* number of the first k along a line */
+    Val packed; /* first row of the plan's a_rows; NULL: there are none */
 } GemmRange;
 
 /* The rows of a tile: the first one, and how many rows come before the first
@@ -471,7 +472,7 @@ add_rows(GemmCode *t, Val sum, const GemmRange *p)
         return;
     }
     if (t->plan.a_rows) {
-        add_packed_tiles(t, sum, t->a_begin, p);
+        add_packed_tiles(t, sum, p->packed, p);
         return;
     }
     Group g = {p->m, p->m_end, p->m_end};
@@ -631,7 +632,7 @@ multiply_all_columns(GemmCode *t, Val from, Val to)
     p.m_end = end_of(e, rows.index, t->plan.a_rows, to);
     GemmRange block = begin_k_blocks(t, &blocks, &p);
     pack_a_rows(t, &block);
-    t->a_begin = block.m;
+    block.packed = block.m;
     begin_n_blocks(t, &columns, &block);
     if (t->plan.b.kind != GEMM_IN_PLACE)
         pack_b(t, &block);

@@ -150,7 +150,7 @@ be_name(const BeUnit *u, Val v, const char *format, ...)
 }
 
 bool
-be_is_known(Val x, bool *value)
+be_is_const_bool(Val x, bool *value)
 {
     Type type = LLVMTypeOf(x);
     Type element = be_element(type);

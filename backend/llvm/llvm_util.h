@@ -89,16 +89,16 @@ be_sub(BeUnit *u, Val x, Val y)
 {
     return LLVMBuildSub(u->builder, x, y, "");
 }
-/* Whether x is a truth value, or a vector of them, that is a constant. */
-bool be_is_known(Val x, bool *value);
-/* Of truth values, one of which may be known. */
+/* Whether x is a constant i1, or a vector with the same one in all lanes. */
+bool be_is_const_bool(Val x, bool *value);
+/* A constant i1 is folded: no later pass does so. */
 static inline Val
 be_and(BeUnit *u, Val x, Val y)
 {
     bool known;
-    if (be_is_known(x, &known))
+    if (be_is_const_bool(x, &known))
         return known ? y : x;
-    if (be_is_known(y, &known))
+    if (be_is_const_bool(y, &known))
         return known ? x : y;
     return LLVMBuildAnd(u->builder, x, y, "");
 }
@@ -111,7 +111,7 @@ static inline Val
 be_select(BeUnit *u, Val c, Val x, Val y)
 {
     bool known;
-    if (be_is_known(c, &known))
+    if (be_is_const_bool(c, &known))
         return known ? x : y;
     return LLVMBuildSelect(u->builder, c, x, y, "");
 }

@@ -268,9 +268,9 @@ static const Case cases[] = {
      {"T[n, 45, 261]", "T[n, 261, 33]"},
      "%r: T[n, 45, 33] per_replica = dot %a, %b {contract_x=[2] "
      "contract_y=[1] batch_x=[0] batch_y=[0]}"},
-    /* elements that do not depend on the products: after or before the
-     * diagonal, in tiles that end within the rows and columns; where a row of a
-     * matrix is not positive, in blocks of products; where all are, and none */
+    /* elements that do not depend on the products: after or before the diagonal,
+     * in tiles that end within the rows and columns; where a row of a matrix is
+     * not positive, in blocks of products; where all are, and none */
     {"T[n, 45, 70]",
      {"T[n, 45, 36]", "T[n, 36, 70]"},
      "%i: i64[45, 70] mirrored = iota {dims=[45, 70] dtype=i64 axis=1}\n"
@@ -439,10 +439,8 @@ batches_are_products_too(void **state)
 }
 
 #define OF(dtype)                                                              \
-    {                                                                          \
-        "products of " dtype, products_have_the_bits_of_the_interpreter, NULL, \
-            NULL, dtype                                                        \
-    }
+    {"products of " dtype, products_have_the_bits_of_the_interpreter, NULL,    \
+     NULL, dtype}
 
 int
 main(int argc, char **argv)

@@ -29,6 +29,12 @@ int64_t ir_iter_ahead(const IrModule *m, const IrIter *it);
  * while the current one is in use. */
 int64_t ir_iter_steps(const IrModule *m, const IrIter *it);
 
+/* Where an element of the stage has its components in memory that stores many
+ * of them, behind its rows (an int64_t): offsets (may be NULL) of all of them.
+ * Returns the bytes of an element. */
+int64_t ir_stored_element(const IrModule *m, const IrStage *s,
+                          int64_t *offsets);
+
 /* Whether the stage keeps all elements of its input, whose number is known only
  * when the files are read. */
 bool ir_stage_is_uncounted(const IrModule *m, const IrDataset *d, int stage);

@@ -302,16 +302,23 @@ rt_rebatch_rewind(RtRebatch *d, uint64_t pass)
     return OK;
 }
 
+/* The next batch into e; none has no rows. */
+static Status
+next_batch_into(RtRebatch *d, RtElement *e)
+{
+    TRY(rt_node_next(d->inputs[0], e, &d->ended));
+    if (d->ended)
+        e->rows = 0;
+    else if (d->is_static)
+        e->rows = d->batch;
+    return OK;
+}
+
 static Status
 next_batch(RtRebatch *d)
 {
     d->taken = 0;
-    TRY(rt_node_next(d->inputs[0], &d->element, &d->ended));
-    if (d->ended)
-        d->element.rows = 0;
-    else if (d->is_static)
-        d->element.rows = d->batch;
-    return OK;
+    return next_batch_into(d, &d->element);
 }
 
 /* Appends rows first .. first + n - 1 of the current batch to the part. */
@@ -364,10 +371,13 @@ legacy_part(RtRebatch *d, RtElement *part)
     }
 }
 
-/* Fills the part with size rows of the stream, fewer at its end. */
+/* Fills the part with size rows of the stream, fewer at its end.  A part that
+ * has room for a whole batch receives it without a copy. */
 static Status
 fill_part(RtRebatch *d, RtElement *part, int64_t size)
 {
+    if (size == d->batch && d->taken == d->element.rows)
+        TRY(next_batch_into(d, part));
     while (part->rows < size) {
         if (d->taken == d->element.rows)
             TRY(next_batch(d));

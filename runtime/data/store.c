@@ -1,13 +1,15 @@
 /*
  * store.c - elements kept in memory, by number
  *
- * A slot of a block has the rows of an element, then its components.
+ * A slot of a block has the rows of an element, then its components
+ * (ir_stored_element).
  */
 #include "runtime/data/store.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
+#include "ir/analysis/footprint.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
 
@@ -22,9 +24,10 @@ slot_at(const RtStore *s, int64_t i)
 RtStore
 rt_store_new(const RtNode *n)
 {
-    RtStore s = {.of = n, .slot_bytes = sizeof(int64_t)};
-    for (int i = 0; i < n->stage->types.len; i++)
-        s.slot_bytes += (size_t)n->bytes[i];
+    int64_t *offsets =
+        NEW_ARRAY(n->arena, int64_t, (size_t)n->stage->types.len);
+    RtStore s = {.of = n, .offsets = offsets};
+    s.slot_bytes = (size_t)ir_stored_element(n->module, n->stage, offsets);
     s.block_slots = 1 + (int64_t)(BLOCK_BYTES / s.slot_bytes);
     return s;
 }
@@ -35,7 +38,7 @@ new_slot(RtStore *s)
 {
     Arena *a = s->of->arena;
     if (s->len == s->blocks.len * s->block_slots) {
-        char *block = arena_array(a, (size_t)s->block_slots, s->slot_bytes);
+        char *block = rt_data_alloc(a, s->block_slots * (int64_t)s->slot_bytes);
         VEC_PUSH(a, s->blocks, block);
     }
     if (s->len == s->most) {
@@ -53,11 +56,8 @@ rt_store_add(RtStore *s, const RtElement *e)
     assert(s->len <= s->most);
     char *to = new_slot(s);
     memcpy(to, &e->rows, sizeof e->rows);
-    to += sizeof e->rows;
-    for (int i = 0; i < n->stage->types.len; i++) {
-        memcpy(to, e->data[i], (size_t)n->bytes[i]);
-        to += n->bytes[i];
-    }
+    for (int i = 0; i < n->stage->types.len; i++)
+        memcpy(to + s->offsets[i], e->data[i], (size_t)n->bytes[i]);
 }
 
 void
@@ -67,21 +67,15 @@ rt_store_get(const RtStore *s, int64_t i, RtElement *e)
     assert(i < s->len);
     const char *from = slot_at(s, i);
     memcpy(&e->rows, from, sizeof e->rows);
-    from += sizeof e->rows;
-    for (int k = 0; k < n->stage->types.len; k++) {
-        memcpy(e->data[k], from, (size_t)n->bytes[k]);
-        from += n->bytes[k];
-    }
+    for (int k = 0; k < n->stage->types.len; k++)
+        memcpy(e->data[k], from + s->offsets[k], (size_t)n->bytes[k]);
 }
 
 const char *
 rt_store_component(const RtStore *s, int64_t i, int component)
 {
     assert(i < s->len && component < s->of->stage->types.len);
-    const char *at = slot_at(s, i) + sizeof(int64_t);
-    for (int k = 0; k < component; k++)
-        at += s->of->bytes[k];
-    return at;
+    return slot_at(s, i) + s->offsets[component];
 }
 
 void
@@ -100,14 +94,25 @@ slot_archive(const RtStore *s, char *slot, RtArchive *to)
     memcpy(&rows, slot, sizeof rows);
     rt_rows_archive(s->of, &rows, to);
     memcpy(slot, &rows, sizeof rows);
-    rt_archive_bytes(to, slot + sizeof rows, s->slot_bytes - sizeof rows);
+    for (int i = 0; i < s->of->stage->types.len; i++)
+        rt_archive_bytes(to, slot + s->offsets[i], (size_t)s->of->bytes[i]);
+}
+
+/* Of an element in an archive, which has nothing between the components. */
+static size_t
+archived_bytes(const RtStore *s)
+{
+    size_t sum = sizeof(int64_t);
+    for (int i = 0; i < s->of->stage->types.len; i++)
+        sum += (size_t)s->of->bytes[i];
+    return sum;
 }
 
 void
 rt_store_archive(RtStore *s, int64_t most, RtArchive *to)
 {
     int64_t len = s->len;
-    rt_archive_count(to, &len, most, s->slot_bytes);
+    rt_archive_count(to, &len, most, archived_bytes(s));
     for (int64_t i = 0; i < len; i++)
         slot_archive(s, to->reads ? new_slot(s) : slot_at(s, i), to);
 }

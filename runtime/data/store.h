@@ -16,6 +16,7 @@ typedef struct RtStore {
     int64_t most;                /* that there were at a time */
     _Atomic int64_t *kept_bytes; /* theirs are added; NULL: nobody asks */
     size_t slot_bytes;
+    const int64_t *offsets; /* of the components in a slot */
     int64_t block_slots;
     VEC(char *) blocks;
 } RtStore;

@@ -300,6 +300,25 @@ launches_find_room_behind_rows_and_programs(void **state)
     arena_release(a);
 }
 
+/* Rows, then components, of which large ones begin on a cache line. */
+static void
+large_components_are_aligned(void **state)
+{
+    Arena *a = arena_new(NULL, "test");
+    (void)state;
+    const IrModule *m = with_dataset(
+        a, "bytes \"a\" : u8[1500]\nzip with @kept : u8[1500], u8[2]");
+    const IrDataset *d = ir_dataset_find(m, "d");
+    int64_t offsets[2];
+    assert_int_equal(ir_stored_element(m, &d->stages.data[1], offsets), 1600);
+    assert_int_equal(offsets[0], 64);
+    assert_int_equal(offsets[1], 1564);
+    d = ir_dataset_find(m, "kept");
+    assert_int_equal(ir_stored_element(m, &d->stages.data[1], offsets), 10);
+    assert_int_equal(offsets[0], 8);
+    arena_release(a);
+}
+
 int
 main(void)
 {
@@ -309,6 +328,7 @@ main(void)
         cmocka_unit_test(whole_elements_are_held_for_each_replica),
         cmocka_unit_test(iterators_hold_what_they_keep),
         cmocka_unit_test(what_nobody_can_count_is_listed),
+        cmocka_unit_test(large_components_are_aligned),
         cmocka_unit_test(steps_are_made_ahead),
         cmocka_unit_test(launches_find_room_behind_rows_and_programs),
     };

@@ -104,6 +104,11 @@ struct Emit {
     EmitValue *values;  /* by id */
     EmitIndex *indices; /* by id */
     EmitKnown *known;   /* of INSIDE, by id */
+    /* By id: of loads whose elements of several rounds of a contraction are
+     * loaded (be_emit_square), those of vector v from number v * lanes on; else
+     * NULL. */
+    EmitValue **squares;
+    int round; /* which of those rounds is being emitted */
     EmitVarying *value_varying, *index_varying;
     const struct GemmCode *gemm; /* the one being emitted, or NULL */
     Val accumulators; /* in memory, of the columns from e->indices on */
@@ -215,7 +220,7 @@ typedef struct EmitAddress {
     Val base;                /* a word, of row 0, vector 0, lane 0 */
     Dim row_step, lane_step; /* added for each further row and lane */
     EmitVarying any;         /* some terms have arbitrary numbers there */
-    bool collapsed; /* the tile's slow index and lane are one index */
+    bool collapsed;          /* the tile's slow index and lane are one index */
 } EmitAddress;
 
 EmitAddress be_address_of(Emit *e, const KIndex *x);
@@ -234,6 +239,13 @@ void be_emit_inside(Emit *e, const KNode *n);
 void be_emit_index_value(Emit *e, const KNode *n);
 
 /* ---- memory (emit_memory.c) --------------------------------------------- */
+
+/* Whether n's lanes are strided in memory and successive values of `along`, on
+ * which rows do not depend, are contiguous. */
+bool be_emit_is_square(const Emit *e, const KNode *n, const KVar *along);
+/* Loads as many successive values as there are lanes, the first at the current
+ * indices, as vectors along memory, and transposes them. */
+EmitValue *be_emit_square(Emit *e, const KNode *n);
 
 void be_emit_arrays(Emit *e); /* pointers and tables; not of segments */
 /* Pointers of the segment with that number, from the table of pointers of type

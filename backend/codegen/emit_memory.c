@@ -3,13 +3,15 @@
  *
  * A load whose address is the same in all lanes is a scalar load.  If
  * neighbouring lanes need neighbouring elements it is a vector load; if
- * neighbouring rows do, a square of vectors is transposed; any other is a
- * gather.  Inactive lanes, or those whose guard is false, access no memory of
- * the kernel: they are masked where the machine has masks for that element
- * size, else they use the zero source and the dummy sink.
+ * neighbouring rows or rounds of a contraction do, a square of vectors is
+ * transposed; any other is a gather.  Inactive lanes, or those whose guard is
+ * false, access no memory of the kernel: they are masked where the machine has
+ * masks for that element size, else they use the zero source and the dummy
+ * sink.
  */
 #include "backend/codegen/emit.h"
 
+#include <assert.h>
 #include "ir/base/status.h"
 
 enum { SINK_BYTES = 64, TABLE_ALIGN = 64 };
@@ -320,14 +322,15 @@ is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitVarying d)
            !ir_dim_equal(a->lane_step, one);
 }
 
-/* Inactive lanes load from the address of the first one. */
+/* A vector along memory for each lane, transposed: one for each of as many rows
+ * or rounds.  Inactive lanes load from the address of the first one. */
 static void
-load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
+load_square(Emit *e, const KNode *n, const EmitAddress *a, int v, Val *square)
 {
     BeUnit *u = e->u;
     DType t = n->load.array->dtype;
     Type type = be_vector(be_emit_memory_type(e, t), e->tile.lanes);
-    Val square[BE_MAX_TILE], step = be_emit_dim(e, a->lane_step);
+    Val step = be_emit_dim(e, a->lane_step);
     Val at = be_address_scalar(e, a, 0, v), mask = e->tile.mask[v];
     for (int i = 0; i < e->tile.lanes; i++) {
         Val lane = be_add(u, at, be_mul(u, step, be_emit_word(e, i)));
@@ -337,8 +340,48 @@ load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
                             (unsigned)dtype_info[t].bytes);
     }
     be_transpose(u, square, e->tile.lanes);
+    for (int i = 0; i < e->tile.lanes; i++)
+        square[i] = be_emit_from_memory(u, t, square[i]);
+}
+
+static void
+load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
+{
+    Val square[BE_MAX_TILE];
+    load_square(e, n, a, v, square);
     for (int row = 0; row < e->tile.rows; row++)
-        be_emit_set(e, n, row, v, be_emit_from_memory(u, t, square[row]));
+        be_emit_set(e, n, row, v, square[row]);
+}
+
+bool
+be_emit_is_square(const Emit *e, const KNode *n, const KVar *along)
+{
+    const Dim one = ir_dim_const(1);
+    EmitVarying d = be_emit_varying(e, n);
+    if (n->kind != K_LOAD || n->load.guard || d.row || !d.lane ||
+        !ir_dim_equal(be_index_coef(&n->load.at, along), one))
+        return false;
+    bool is_strided = false;
+    for (int i = 0; i < n->load.at.num_terms; i++) {
+        const KVar *var = n->load.at.terms[i].var;
+        if (!e->index_varying[var->id].lane)
+            continue;
+        if (var != e->tile.lane)
+            return false;
+        is_strided = !ir_dim_equal(n->load.at.terms[i].coef, one);
+    }
+    return is_strided && !e->tile.collapsed;
+}
+
+EmitValue *
+be_emit_square(Emit *e, const KNode *n)
+{
+    EmitValue *x = NEW(e->arena, EmitValue);
+    EmitAddress a = be_address_of(e, &n->load.at);
+    assert(e->tile.vectors * e->tile.lanes <= BE_MAX_TILE);
+    for (int v = 0; v < e->tile.vectors; v++)
+        load_square(e, n, &a, v, &x->v[v * e->tile.lanes]);
+    return x;
 }
 
 void
@@ -346,6 +389,11 @@ be_emit_load(Emit *e, const KNode *n)
 {
     EmitVarying d = be_emit_varying(e, n);
     DType t = n->load.array->dtype;
+    const EmitValue *square = e->squares[n->id];
+    for (int v = 0; square && v < e->tile.vectors; v++)
+        be_emit_set(e, n, 0, v, square->v[v * e->tile.lanes + e->round]);
+    if (square)
+        return;
     EmitAddress a = be_address_of(e, &n->load.at);
     if (is_turned(e, n, &a, d)) {
         for (int v = 0; v < e->tile.vectors; v++)

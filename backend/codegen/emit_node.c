@@ -15,6 +15,7 @@ be_emit_open(Emit *e)
     e->values = NEW_ARRAY(a, EmitValue, (size_t)k->num_values);
     e->indices = NEW_ARRAY(a, EmitIndex, (size_t)k->num_vars);
     e->known = NEW_ARRAY(a, EmitKnown, (size_t)k->num_values);
+    e->squares = NEW_ARRAY(a, EmitValue *, (size_t)k->num_values);
     e->value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values);
     e->index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars);
     e->lane_int = be_indices_are_wide(k) ? e->u->i64 : e->u->i32;

@@ -6,8 +6,14 @@
  * added in blocks of 512, and then the blocks' sums are added; a block may end
  * inside the innermost loop, which is therefore split.  With a single block
  * this code is not emitted.
+ *
+ * Where the lanes of an operand are strided and its contracted index is
+ * contiguous, as in a matrix times a vector, a round adds as many products as
+ * there are lanes, of squares that are loaded along memory and transposed.
  */
 #include "backend/gemm/pairs.h"
+
+enum { LONG_ROUND = 256 /* code size of a round with squares */ };
 
 /* The values carried from round to round. */
 typedef struct Sums {
@@ -24,6 +30,7 @@ typedef struct Contract {
     EmitVarying depends;
     Type type;
     bool is_float;
+    bool in_squares;
 } Contract;
 
 /* ---- sums in loops ------------------------------------------------------ */
@@ -83,27 +90,94 @@ add_products(Contract *c, Sums *s)
     }
 }
 
-/* Rounds begin to end of the innermost loop; no block ends before the last. */
+/* ---- rounds of several products ------------------------------------------ */
+
+static const KVar *
+innermost(const Contract *c)
+{
+    const KRanges *r = &c->node->contract.ranges;
+    return r->vars[r->count - 1];
+}
+
+/* Whether squares of operands are worth the code. */
+static bool
+has_squares(const Contract *c)
+{
+    const Emit *e = c->e;
+    const KBlock *body = &c->node->contract.body;
+    int lanes = e->tile.lanes;
+    double size = be_kernel_code_size(body);
+    if (lanes < 4 || lanes * e->tile.vectors > BE_MAX_TILE ||
+        be_dim_bound(e->k, innermost(c)->extent) < 2 * lanes ||
+        lanes * be_emit_rows(e, c->depends) * size > LONG_ROUND)
+        return false;
+    for (const KNode *n = body->first; n; n = n->next)
+        if (be_emit_is_square(e, n, innermost(c)))
+            return true;
+    return false;
+}
+
+/* As many rounds as there are lanes, from the current index on. */
 static void
-add_piece(Contract *c, Sums *s, Val begin, Val end)
+add_square(Contract *c, Sums *s)
+{
+    Emit *e = c->e;
+    const KBlock *body = &c->node->contract.body;
+    const KVar *var = innermost(c);
+    Val first = e->indices[var->id].base;
+    for (const KNode *n = body->first; n; n = n->next)
+        if (be_emit_is_square(e, n, var))
+            e->squares[n->id] = be_emit_square(e, n);
+    for (e->round = 0; e->round < e->tile.lanes; e->round++) {
+        Val at = be_add(e->u, first, be_emit_word(e, e->round));
+        e->indices[var->id] = (EmitIndex){.base = at};
+        add_products(c, s);
+    }
+    for (const KNode *n = body->first; n; n = n->next)
+        if (n->kind == K_LOAD)
+            e->squares[n->id] = NULL;
+}
+
+/* ---- pieces of the innermost loop ---------------------------------------- */
+
+typedef void AddRound(Contract *c, Sums *s);
+
+/* Values begin to end of the innermost index, in rounds of `step`. */
+static void
+add_rounds(Contract *c, Sums *s, Val begin, Val end, int step, AddRound *round)
 {
     Emit *e = c->e;
     BeUnit *u = e->u;
-    const KRanges *r = &c->node->contract.ranges;
-    const KVar *var = r->vars[r->count - 1];
     Sums inner = *s;
     inner.filled = NULL;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_emit_word(e, 1), "k");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, step), "k");
     carry(u, &l, &inner);
     be_loop_body(u, &l);
-    e->indices[var->id] = (EmitIndex){.base = l.index};
-    add_products(c, &inner);
+    e->indices[innermost(c)->id] = (EmitIndex){.base = l.index};
+    round(c, &inner);
     hand_on(&l, &inner);
     be_loop_end(u, &l);
     take(&l, &inner);
     for (int i = 0; i < s->num; i++)
         s->block[i] = inner.block[i];
+}
+
+/* Values begin to end of the innermost index; no block ends before the last. */
+static void
+add_piece(Contract *c, Sums *s, Val begin, Val end)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    if (c->in_squares) {
+        Val lanes = be_emit_word(e, e->tile.lanes);
+        Val count = be_sub(u, end, begin);
+        Val rest = LLVMBuildURem(u->builder, count, lanes, "");
+        Val middle = be_sub(u, end, rest);
+        add_rounds(c, s, begin, middle, e->tile.lanes, add_square);
+        begin = middle;
+    }
+    add_rounds(c, s, begin, end, 1, add_products);
 }
 
 /* ---- blocks ------------------------------------------------------------- */
@@ -201,6 +275,7 @@ be_emit_contract(Emit *e, const KNode *n)
     c.is_float = dtype_is_float(n->dtype);
     c.type = be_vector(be_emit_type(e, n->dtype),
                        c.depends.lane ? e->tile.lanes : 0);
+    c.in_squares = n->contract.ranges.count && has_squares(&c);
     bool blocks =
         c.is_float && be_ranges_bound(e->k, &n->contract.ranges) > BE_K_BLOCK;
     Sums s = {.num =

@@ -303,6 +303,26 @@ static const Case cases[] = {
      "%h: T mirrored = constant {dims=[] dtype=T data=[0.0]}\n"
      "%y: T[45, 70] per_replica = where %c, %x, %h\n"
      "%r: T[45, 70] per_replica = add %y, %x"},
+    /* a matrix times a vector, in squares: whole ones and a rest, blocks that
+     * end within a square, something done before, several indices, two rows */
+    {"T[n, 1]",
+     {"T[n, 64]", "T[64, 1]", "T[1]"},
+     "%x: T[n, 1] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
+     "%r: T[n, 1] per_replica = add %x, %c"},
+    {"T[45]",
+     {"T[45, 1043]", "T[1043]"},
+     "%r: T[45] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[n]",
+     {"T[n, 39]", "T[n, 39]", "T[39]"},
+     "%x: T[n, 39] per_replica = mul %a, %b\n"
+     "%r: T[n] per_replica = dot %x, %c {contract_x=[1] contract_y=[0]}"},
+    {"T[21]",
+     {"T[21, 7, 101]", "T[7, 101]"},
+     "%r: T[21] per_replica = dot %a, %b {contract_x=[1, 2] "
+     "contract_y=[0, 1]}"},
+    {"T[2, 70]",
+     {"T[2, 600]", "T[70, 600]"},
+     "%r: T[2, 70] per_replica = dot %a, %b {contract_x=[1] contract_y=[1]}"},
     /* no product, but squares that are transposed */
     {"T[40, n]",
      {"T[n, 40]"},

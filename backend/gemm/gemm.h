@@ -183,6 +183,15 @@ be_gemm_nr(const GemmCode *t)
     return t->plan.lanes * t->plan.vectors;
 }
 
+/* How many rows of A each call of the micro-kernel prefetches, so that those
+ * for all columns of a block prefetch the next tile's. */
+static inline int
+be_gemm_rows_ahead(const GemmPlan *plan)
+{
+    int64_t panels = plan->nc / ((int64_t)plan->lanes * plan->vectors);
+    return panels ? (int)((plan->mr + panels - 1) / panels) : plan->mr;
+}
+
 /* The address of a plain operand's element for the current indices. */
 Val be_gemm_plain_here(const GemmCode *t, const GemmOperand *o);
 
@@ -203,8 +212,9 @@ Val be_gemm_is_shown(GemmCode *t, Val first, Val count, Val column, Val end);
 /* The function that adds up to 512 products to each accumulator of a tile; made
  * before the kernel's own.  Its parameters: packed A and B, accumulators and
  * the bytes from one row of them to the next, the extent of k, whether to add
- * to the sums of earlier blocks of k, how many columns have accumulators, and
- * the first k's number along a line. */
+ * to the sums of earlier blocks of k, how many columns have accumulators, the
+ * first k's number along a line, and rows of A to prefetch
+ * (be_gemm_rows_ahead), where they are read in place. */
 enum {
     UKERNEL_A,
     UKERNEL_B,
@@ -214,6 +224,7 @@ enum {
     UKERNEL_ACCUMULATE,
     UKERNEL_N,
     UKERNEL_LINE_K,
+    UKERNEL_AHEAD,
     UKERNEL_NUM_PARAMS
 };
 Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);

@@ -45,11 +45,13 @@ scratch(const GemmCode *t, int64_t bytes, const char *name)
 }
 
 /* Whether some tiles cannot be stored completely: memory beyond their last row
- * or column belongs to other values. */
+ * or column belongs to other values, or products would be added twice to rows
+ * that an earlier tile has. */
 static bool
 has_edge_tiles(const GemmCode *t)
 {
-    return t->gemm->direct || (t->plan.a.group && t->plan.k_blocked);
+    bool overlap = t->plan.a.group || t->plan.a.kind == GEMM_IN_PLACE;
+    return t->gemm->direct || (overlap && t->plan.k_blocked);
 }
 
 /* Stores of a vector, or a square of vectors, may extend beyond the end of
@@ -217,9 +219,9 @@ typedef struct GemmRange {
 
 /* The rows of a tile: the first one, and how many rows come before the first
  * requested one.  A tile whose rows are read in place does not extend beyond
- * the last row, but begins earlier. */
+ * the last row, but begins earlier.  Some to prefetch are at `ahead`. */
 typedef struct Rows {
-    Val at, before;
+    Val at, before, ahead;
 } Rows;
 
 static Rows
@@ -230,7 +232,7 @@ a_in_place(GemmCode *t, const GemmRange *p)
     Val last = be_sub(u, t->m, be_emit_word(e, t->plan.mr));
     Val row = be_min(u, p->m, last);
     Val at = plain_at(t, &t->gemm->a, row, p->n, p->k);
-    return (Rows){at, be_sub(u, p->m, row)};
+    return (Rows){at, be_sub(u, p->m, row), at};
 }
 
 /* Where the micro-kernel reads B for p's columns, packed from `first` on. */
@@ -248,8 +250,8 @@ b_at(GemmCode *t, const GemmRange *p, Val first)
 /* In the result only existing columns may be stored; in scratch memory all
  * columns of the tile may. */
 static void
-call_micro_kernel(GemmCode *t, Val rows, Val columns, Val sums, Val step,
-                  const GemmRange *p)
+call_micro_kernel(GemmCode *t, const Rows *rows, Val columns, Val sums,
+                  Val step, const GemmRange *p)
 {
     BeUnit *u = t->e->u;
     Type type = LLVMGlobalGetValueType(t->micro_kernel);
@@ -258,7 +260,8 @@ call_micro_kernel(GemmCode *t, Val rows, Val columns, Val sums, Val step,
     Val across = sums == t->c_tile || !t->gemm->direct
                      ? be_emit_word(t->e, be_gemm_nr(t))
                      : be_sub(u, p->n_end, p->n);
-    Val args[] = {rows, columns, sums, step, count, more, across, p->line_k};
+    Val args[] = {rows->at, columns, sums,      step,       count,
+                  more,     across,  p->line_k, rows->ahead};
     LLVMBuildCall2(u->builder, type, t->micro_kernel, args, UKERNEL_NUM_PARAMS,
                    "");
 }
@@ -273,7 +276,7 @@ add_partial_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
     GemmRange alone = *p;
     alone.k_end = be_sub(u, p->k_end, p->k);
     alone.k = be_emit_word(e, 0);
-    call_micro_kernel(t, rows->at, columns, t->c_tile,
+    call_micro_kernel(t, rows, columns, t->c_tile,
                       be_emit_word(e, be_gemm_nr(t) * t->bytes), &alone);
     Val more = be_icmp(u, LLVMIntNE, p->k, be_emit_word(e, 0));
     Val down = be_sub(u, p->m_end, p->m);
@@ -295,7 +298,7 @@ add_edge_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
     Block after = be_block(u, "after");
     be_cond_br(u, high, all, some);
     be_position_at_end(u, all);
-    call_micro_kernel(t, rows->at, columns, to, c_stride(t), p);
+    call_micro_kernel(t, rows, columns, to, c_stride(t), p);
     be_br(u, after);
     be_position_at_end(u, some);
     add_partial_tile(t, rows, columns, to, p);
@@ -313,7 +316,7 @@ add_tile(GemmCode *t, const Rows *rows, Val columns, Val to, const GemmRange *p)
         return;
     }
     if (!t->gemm->shown.condition) {
-        call_micro_kernel(t, rows->at, columns, to, c_stride(t), p);
+        call_micro_kernel(t, rows, columns, to, c_stride(t), p);
         return;
     }
     Val down =
@@ -322,9 +325,26 @@ add_tile(GemmCode *t, const Rows *rows, Val columns, Val to, const GemmRange *p)
     Block seen = be_block(u, "seen"), after = be_block(u, "after");
     be_cond_br(u, shown, seen, after);
     be_position_at_end(u, seen);
-    call_micro_kernel(t, rows->at, columns, to, c_stride(t), p);
+    call_micro_kernel(t, rows, columns, to, c_stride(t), p);
     be_br(u, after);
     be_position_at_end(u, after);
+}
+
+/* The rows that the call for column number `column` of a block prefetches. */
+static Val
+rows_ahead(const GemmCode *t, const Rows *rows, Val column)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    if (t->plan.a.kind != GEMM_IN_PLACE)
+        return rows->ahead;
+    Val panel = LLVMBuildUDiv(b, column, be_emit_word(e, be_gemm_nr(t)), "");
+    Val row = be_mul(u, panel, be_emit_word(e, be_gemm_rows_ahead(&t->plan)));
+    row = LLVMBuildURem(b, row, be_emit_word(e, t->plan.mr), "");
+    row = be_add(u, row, be_emit_word(e, t->plan.mr));
+    return packed_at(t, rows->at,
+                     be_mul(u, row, be_emit_word(e, t->plan.a.stride)));
 }
 
 /* A tile's rows times all columns of p; `sum` is the number of the first
@@ -344,10 +364,12 @@ add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
     GemmRange tile = *p;
     tile.n = l.index;
     Val columns = b_at(t, &tile, p->n);
-    Val at = be_add(u, first, be_sub(u, l.index, p->n));
+    Val number = be_sub(u, l.index, p->n);
+    Rows own = {rows->at, rows->before, rows_ahead(t, rows, number)};
+    Val at = be_add(u, first, number);
     Val to =
         t->gemm->direct ? result_at(t, p->m, l.index) : scratch_at(t, t->c, at);
-    add_tile(t, rows, columns, to, &tile);
+    add_tile(t, &own, columns, to, &tile);
     be_loop_end(u, &l);
 }
 
@@ -398,7 +420,8 @@ add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
                  ? be_mul(u, be_sub(u, l.index, begin),
                           be_emit_word(e, t->plan.a.stride))
                  : be_mul(u, number, be_emit_word(e, t->plan.a.size));
-    Rows rows = {packed_at(t, t->packed_a, at), be_emit_word(e, 0)};
+    Rows rows = {packed_at(t, t->packed_a, at), be_emit_word(e, 0),
+                 t->packed_a};
     Val done = be_sub(u, l.index, p->m);
     add_tiles(t, &rows, be_add(u, sum, done), &tile);
     be_loop_next(&l, 0, be_add(u, number, be_emit_word(e, 1)));
@@ -422,7 +445,7 @@ k_line_rows(GemmCode *t, Val row)
     Val line = LLVMBuildUDiv(u->builder, row, run, "");
     Val at = be_mul(u, line, be_emit_word(e, t->plan.a.line_size));
     at = be_add(u, at, LLVMBuildURem(u->builder, row, run, ""));
-    return (Rows){packed_at(t, t->packed_a, at), before};
+    return (Rows){packed_at(t, t->packed_a, at), before, t->packed_a};
 }
 
 static void
@@ -480,7 +503,7 @@ add_rows(GemmCode *t, Val sum, const GemmRange *p)
         g = group_of(t, p->m);
     pack_a(t, g.begin, g.run_end, p);
     if (t->plan.m_tiles == 1 && !t->plan.a.group) {
-        Rows rows = {t->packed_a, be_emit_word(t->e, 0)};
+        Rows rows = {t->packed_a, be_emit_word(t->e, 0), t->packed_a};
         add_tiles(t, &rows, sum, p);
     } else {
         add_packed_tiles(t, sum, g.begin, p);

@@ -212,8 +212,7 @@ can_read_a(const Problem *x, const GemmPlan *plan)
 {
     const Gemm *g = x->gemm;
     const GemmOperand *a = &g->a;
-    if (!a->plain || !be_space_is_const(&g->m) ||
-        (plan->k_blocked && !g->direct))
+    if (!a->plain || !be_space_is_const(&g->m))
         return false;
     if (a->k_stride == 1)
         return most_mr(x, plan->vectors) <= MOST_CONFLICTS ||
@@ -327,17 +326,17 @@ can_keep_a(const Problem *x, const GemmPlan *plan)
 }
 
 /* Bytes of a block of B, which is in L2 beside rows of A and C: where registers
- * have 32 bytes that is half of an L2 of 512 KB, or nearly all of 256 KB.
- * Blocks are larger where each costs another packing of A, or has accumulators
- * of its own. */
+ * have 32 bytes that is 256 KB if this is all of B, else less than half of an
+ * L2 of 512 KB.  Blocks are larger where each costs another packing of A. */
 static int64_t
 b_block_bytes(const Problem *x, const GemmPlan *plan)
 {
     enum { SMALL_REGISTER = 32 };
-    int64_t all = be_gemm_l2_bytes(x->target);
+    int64_t most = be_gemm_l2_bytes(x->target);
     bool has_a = plan->a.kind == GEMM_IN_PLACE || can_keep_a(x, plan);
     bool small = x->target->register_bytes <= SMALL_REGISTER;
-    return small && has_a && x->gemm->direct ? all * 3 / 8 : all;
+    bool is_one = (double)x->n * (double)(plan->kc * x->bytes) <= (double)most;
+    return small && has_a && !is_one ? most * 3 / 8 : most;
 }
 
 /* Columns of a block of B, with all blocks about equally large. */

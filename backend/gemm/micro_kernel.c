@@ -7,6 +7,10 @@
  * layouts and leaves the accumulators in memory.  A call adds at most one block
  * of k (D2).
  *
+ * The loop over k is unrolled: what it does beside the multiplications takes
+ * slots of the front end, of which a core has half where a neighbour runs on
+ * its other hardware thread.
+ *
  * Weights that a mask hides are zeros at the first or last k of a tile, in half
  * of causal attention.  Products of such k are one row instead of mr: zero
  * times B, which is +0, -0 or, where B is not finite, NaN, as in each of the
@@ -19,6 +23,8 @@ enum {
     L1_BYTES = 32 << 10,
     ZERO_GROUP = 16, /* k whose elements of A are compared with 0 together */
     MIN_K_FOR_ZEROS = 128,
+    UNROLLED = 4,   /* k in a round, */
+    MANY_SUMS = 16, /* and fewer where each has more multiplications */
     AHEAD = 8,      /* k that are prefetched, */
     FAR_AHEAD = 32, /* and where they go by quickly */
     LINE = 64,
@@ -97,22 +103,21 @@ prefetch_a(const MicroKernel *a, Val k)
                 false);
 }
 
-/* Rows along k: for each product it prefetches as much of the next tile's, in
- * their order, as a product has on average. */
-static void
-prefetch_next_a(const MicroKernel *a, Val k)
+static int
+unrolled(const GemmPlan *plan)
 {
-    Emit *e = a->e;
-    BeUnit *u = e->u;
-    const GemmPlan *plan = a->plan;
-    Val at = be_mul(u, k, be_emit_word(e, plan->mr));
-    if (plan->a.stride != plan->kc) {
-        Val row = LLVMBuildUDiv(u->builder, at, be_emit_word(e, plan->kc), "");
-        Val between = be_emit_word(e, plan->a.stride - plan->kc);
-        at = be_add(u, at, be_mul(u, row, between));
-    }
-    int64_t more = plan->mr * plan->a.stride;
-    be_prefetch(u, element_at(a, a->params[UKERNEL_A], at, more), false);
+    return plan->mr * plan->vectors > MANY_SUMS ? UNROLLED / 2 : UNROLLED;
+}
+
+/* Rows along k, further on: their elements for the same k. */
+static void
+prefetch_rows(const MicroKernel *a, Val k)
+{
+    for (int row = 0; row < be_gemm_rows_ahead(a->plan); row++)
+        be_prefetch(
+            a->e->u,
+            element_at(a, a->params[UKERNEL_AHEAD], k, row * a->plan->a.stride),
+            false);
 }
 
 /* Product k, whose rows are `before` elements after those of the first. */
@@ -134,8 +139,6 @@ rank1_update(const MicroKernel *a, Val k, Val before, Val *acc)
         if (plan->a.kind == GEMM_IN_PLACE && plan->a.stride == 1)
             prefetch_a(a, k);
     }
-    if (a->reads_far)
-        prefetch_next_a(a, k);
     for (int row = 0; row < plan->mr; row++) {
         Val x = broadcast_a(a, row, before);
         for (int v = 0; v < vectors; v++) {
@@ -147,11 +150,11 @@ rank1_update(const MicroKernel *a, Val k, Val before, Val *acc)
 
 /* A loop that carries the tile's accumulators. */
 static void
-begin_k_loop(const MicroKernel *a, BeLoop *l, Val begin, Val end, Val *acc,
-             const char *name)
+begin_k_loop(const MicroKernel *a, BeLoop *l, Val begin, Val end, int step,
+             Val *acc, const char *name)
 {
     Emit *e = a->e;
-    be_loop_begin(e->u, l, begin, end, be_emit_word(e, 1), name);
+    be_loop_begin(e->u, l, begin, end, be_emit_word(e, step), name);
     for (int i = 0; i < a->plan->mr * a->plan->vectors; i++)
         acc[i] = be_loop_carry(e->u, l, acc[i]);
     be_loop_body(e->u, l);
@@ -166,6 +169,47 @@ end_k_loop(const MicroKernel *a, BeLoop *l, Val *acc)
     be_loop_end(a->e->u, l);
     for (int i = 0; i < num; i++)
         acc[i] = be_loop_result(l, i);
+}
+
+/* Successive products: the number of the first, the place of its rows, and how
+ * many elements after it those of the next are. */
+typedef struct Products {
+    Val k, before;
+    int64_t step;
+} Products;
+
+/* Those from number `begin` to `end`, in rounds of so many. */
+static void
+add_rounds(const MicroKernel *a, const Products *p, Val begin, Val end,
+           int round, Val *acc)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    begin_k_loop(a, &l, begin, end, round, acc, "k");
+    if (a->reads_far && round > 1)
+        prefetch_rows(a, be_add(u, p->k, l.index));
+    for (int i = 0; i < round; i++) {
+        Val number = be_add(u, l.index, be_emit_word(e, i));
+        Val further = be_mul(u, number, be_emit_word(e, p->step));
+        rank1_update(a, be_add(u, p->k, number), be_add(u, p->before, further),
+                     acc);
+    }
+    end_k_loop(a, &l, acc);
+}
+
+static void
+add_products(const MicroKernel *a, const Products *p, Val begin, Val end,
+             Val *acc)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    int round = unrolled(a->plan);
+    Val rest = LLVMBuildURem(u->builder, be_sub(u, end, begin),
+                             be_emit_word(e, round), "");
+    Val middle = be_sub(u, end, rest);
+    add_rounds(a, p, begin, middle, round, acc);
+    add_rounds(a, p, middle, end, 1, acc);
 }
 
 /* ---- zeros of A ---------------------------------------------------------- */
@@ -278,10 +322,9 @@ add_zero_products(const MicroKernel *a, Val begin, Val end, Val *sums)
 static void
 accumulate_from_to(const MicroKernel *a, Val begin, Val end, Val *acc)
 {
-    BeLoop l;
-    begin_k_loop(a, &l, begin, end, acc, "k");
-    rank1_update(a, l.index, elements_before(a, l.index), acc);
-    end_k_loop(a, &l, acc);
+    Val none = be_emit_word(a->e, 0);
+    Products all = {none, none, a->plan->a.k_stride};
+    add_products(a, &all, begin, end, acc);
 }
 
 /* Accumulators begin with +0, to which the first zeros add nothing but NaN. */
@@ -325,18 +368,15 @@ accumulate_run(const MicroKernel *a, Val k, Val before, Val *acc)
     Emit *e = a->e;
     BeUnit *u = e->u;
     int64_t run = a->m_lines->run;
-    BeLoop l;
-    if (run <= SHORT_RUN) {
-        for (int64_t i = 0; i < run; i++) {
-            Val number = be_add(u, k, be_emit_word(e, i));
-            rank1_update(a, number, be_add(u, before, be_emit_word(e, i)), acc);
-        }
+    Products line = {k, before, 1};
+    if (run > SHORT_RUN) {
+        add_products(a, &line, be_emit_word(e, 0), be_emit_word(e, run), acc);
         return;
     }
-    begin_k_loop(a, &l, be_emit_word(e, 0), be_emit_word(e, run), acc, "k");
-    Val number = be_add(u, k, l.index);
-    rank1_update(a, number, be_add(u, before, l.index), acc);
-    end_k_loop(a, &l, acc);
+    for (int64_t i = 0; i < run; i++) {
+        Val number = be_add(u, k, be_emit_word(e, i));
+        rank1_update(a, number, be_add(u, before, be_emit_word(e, i)), acc);
+    }
 }
 
 /* All k, along im2col lines along m. */
@@ -347,7 +387,7 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     BeUnit *u = e->u;
     BeLoop l;
     begin_k_loop(a, &l, be_emit_word(e, 0), be_emit_word(e, a->m_lines->lines),
-                 acc, "run");
+                 1, acc, "run");
     Val k = be_mul(u, l.index, be_emit_word(e, a->m_lines->run));
     Val before = be_mul(u, l.index, be_emit_word(e, a->plan->a.line_size));
     accumulate_run(a, k, before, acc);
@@ -360,13 +400,9 @@ accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
                       Val *acc)
 {
     Emit *e = a->e;
-    BeUnit *u = e->u;
-    Val step = be_emit_word(e, a->plan->a.k_stride);
-    BeLoop l;
-    begin_k_loop(a, &l, be_emit_word(e, 0), count, acc, "k");
-    Val before = be_mul(u, be_add(u, first, l.index), step);
-    rank1_update(a, be_add(u, k, l.index), before, acc);
-    end_k_loop(a, &l, acc);
+    int64_t step = a->plan->a.k_stride;
+    Products some = {k, be_mul(e->u, first, be_emit_word(e, step)), step};
+    add_products(a, &some, be_emit_word(e, 0), count, acc);
 }
 
 /* One line after the other, each from its beginning, except the first. */
@@ -525,8 +561,8 @@ Val
 be_gemm_micro_kernel_begin(Emit *e, Val *params)
 {
     BeUnit *u = e->u;
-    Type types[] = {u->ptr, u->ptr, u->ptr, u->i64,
-                    u->i64, u->i1,  u->i64, u->i64};
+    Type types[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64,
+                    u->i1,  u->i64, u->i64, u->ptr};
     Val fn = be_func_begin(u, "micro_kernel", u->nothing, types,
                            UKERNEL_NUM_PARAMS, false);
     be_func_attr(u, "noinline");

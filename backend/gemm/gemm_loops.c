@@ -34,7 +34,10 @@
 
 #include <assert.h>
 
-enum { ALIGN = 64 };
+enum {
+    ALIGN = 64,
+    LONG_EPILOGUE = 200, /* code size */
+};
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -107,7 +110,34 @@ plain_at(GemmCode *t, const GemmOperand *o, Val row, Val column, Val product)
 
 /* ---- the epilogue -------------------------------------------------------- */
 
-/* One row, whose accumulators are at `sums`. */
+/* Columns begin .. end of the current row; the accumulator of the first one is
+ * at `sums`.  With a mask if they may end within a vector. */
+static void
+epilogue_columns(GemmCode *t, Val begin, Val end, Val sums, bool with_mask)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const Gemm *p = t->gemm;
+    int lanes = t->plan.lanes;
+    EmitTile outer = e->tile;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, lanes), "column");
+    be_loop_body(u, &l);
+    e->tile.lanes = lanes;
+    e->tile.lane = p->n;
+    if (with_mask)
+        e->tile.mask[0] =
+            be_emit_first_lanes(e, be_sub(u, end, l.index), lanes);
+    e->indices[p->n->id] = (EmitIndex){.base = l.index};
+    e->accumulators = scratch_at(t, sums, be_sub(u, l.index, begin));
+    be_emit_slice(e, &p->epilogue, &p->loop->loop.body);
+    be_loop_end(u, &l);
+    e->tile = outer;
+}
+
+/* One row, whose accumulators are at `sums`.  Masked stores are slow on some
+ * machines, so vectors without a mask have code of their own if that is not
+ * long. */
 static void
 epilogue_row(GemmCode *t, Val row, Val sums, Val first, Val end)
 {
@@ -115,22 +145,21 @@ epilogue_row(GemmCode *t, Val row, Val sums, Val first, Val end)
     BeUnit *u = e->u;
     const Gemm *p = t->gemm;
     Dim extent = p->n->extent;
-    int lanes = t->plan.lanes;
     be_space_delinearize(e, &p->m, row);
     e->tile = (EmitTile){.rows = 1, .vectors = 1};
     be_emit_slice(e, &p->epilogue, &e->k->body);
-    BeLoop l;
-    be_loop_begin(u, &l, first, end, be_emit_word(e, lanes), "column");
-    be_loop_body(u, &l);
-    e->tile.lanes = lanes;
-    e->tile.lane = p->n;
-    if (!ir_dim_is_const(extent) || extent.c % lanes)
-        e->tile.mask[0] =
-            be_emit_first_lanes(e, be_sub(u, end, l.index), lanes);
-    e->indices[p->n->id] = (EmitIndex){.base = l.index};
-    e->accumulators = scratch_at(t, sums, be_sub(u, l.index, first));
-    be_emit_slice(e, &p->epilogue, &p->loop->loop.body);
-    be_loop_end(u, &l);
+    bool in_vectors = ir_dim_is_const(extent) && extent.c % t->plan.lanes == 0;
+    if (!in_vectors &&
+        be_kernel_code_size(&p->loop->loop.body) <= LONG_EPILOGUE) {
+        Val count = be_sub(u, end, first);
+        Val rest = LLVMBuildURem(u->builder, count,
+                                 be_emit_word(e, t->plan.lanes), "");
+        Val whole = be_sub(u, count, rest), middle = be_add(u, first, whole);
+        epilogue_columns(t, first, middle, sums, false);
+        sums = scratch_at(t, sums, whole);
+        first = middle;
+    }
+    epilogue_columns(t, first, end, sums, !in_vectors);
 }
 
 /* Rows from .. to, columns first .. end. */

@@ -68,6 +68,14 @@ typedef struct EmitSpace {
  */
 typedef enum EmitKnown { EMIT_UNKNOWN, EMIT_HOLDS, EMIT_FAILS } EmitKnown;
 
+/* A value that a loop of the item stores in a row, for a later loop that would
+ * compute it once more. */
+typedef struct EmitKept {
+    const KNode *stored; /* that value itself */
+    const KVar *var;     /* the index of the loop that stores or loads it */
+    Val row;             /* the address of its elements */
+} EmitKept;
+
 typedef struct EmitDim {
     Dim dim;
     Val value; /* in the entry block */
@@ -108,7 +116,8 @@ struct Emit {
      * loaded (be_emit_square), those of vector v from number v * lanes on; else
      * NULL. */
     EmitValue **squares;
-    int round; /* which of those rounds is being emitted */
+    int round;       /* which of those rounds is being emitted */
+    EmitKept **kept; /* by id: values that are stored or loaded; else NULL */
     EmitVarying *value_varying, *index_varying;
     const struct GemmCode *gemm; /* the one being emitted, or NULL */
     Val accumulators; /* in memory, of the columns from e->indices on */
@@ -237,6 +246,17 @@ void be_emit_divide(Emit *e, const KNode *n); /* DIV, MOD */
 void be_emit_pick(Emit *e, const KNode *n);
 void be_emit_inside(Emit *e, const KNode *n);
 void be_emit_index_value(Emit *e, const KNode *n);
+
+/* ---- values of an earlier loop (emit_keep.c) ------------------------------
+ */
+
+/* Finds values of the item's loops that earlier reductions compute, after
+ * be_emit_find_varying. */
+void be_emit_find_kept(Emit *e);
+/* Sets n's value if it is such a one; false: it is not. */
+bool be_emit_load_kept(Emit *e, const KNode *n);
+/* Stores n's value, which is set, if a later loop loads it. */
+void be_emit_store_kept(Emit *e, const KNode *n);
 
 /* ---- memory (emit_memory.c) --------------------------------------------- */
 

@@ -518,6 +518,8 @@ be_emit_grid(Emit *e)
                                          : 1;
     e->tile.row = rows > 1 ? last : NULL;
     be_emit_find_varying(e, e->tile.row);
+    if (rows == 1 && !k->grid_vector && !e->partials)
+        be_emit_find_kept(e);
     if (!last)
         be_emit_block(e, &k->body);
     else if (k->segments.len)

@@ -16,6 +16,7 @@ be_emit_open(Emit *e)
     e->indices = NEW_ARRAY(a, EmitIndex, (size_t)k->num_vars);
     e->known = NEW_ARRAY(a, EmitKnown, (size_t)k->num_values);
     e->squares = NEW_ARRAY(a, EmitValue *, (size_t)k->num_values);
+    e->kept = NEW_ARRAY(a, EmitKept *, (size_t)k->num_values);
     e->value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values);
     e->index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars);
     e->lane_int = be_indices_are_wide(k) ? e->u->i64 : e->u->i32;
@@ -24,6 +25,8 @@ be_emit_open(Emit *e)
 void
 be_emit_map_node(Emit *e, const KNode *n)
 {
+    if (be_emit_load_kept(e, n))
+        return;
     EmitVarying d = be_emit_varying(e, n);
     IrOpKind op = n->map.op;
     DType t = n->map.args[op == OP_where ? 1 : 0]->dtype;
@@ -37,6 +40,7 @@ be_emit_map_node(Emit *e, const KNode *n)
                                       : be_emit_map(e->u, op, t, x));
         }
     }
+    be_emit_store_kept(e, n);
 }
 
 void

@@ -362,7 +362,10 @@ scalar_fold(const Fold *f)
     return scalar;
 }
 
-enum { TOTAL_STRIPE = 2 * BE_STRIPES };
+enum {
+    TOTAL_STRIPE = 2 * BE_STRIPES,
+    LONG_ELEMENT = 100 /* code size */
+};
 
 static void
 end_chunk_of_lanes(const Fold *f)
@@ -426,6 +429,48 @@ lanes_from(const Fold *f, Val index, Val extent, Val number)
     return be_min(u, count, be_sub(u, be_word(u, BE_STRIPES), stripe));
 }
 
+/* Folds the elements from index on; returns the number of the next. */
+static Val
+take_register(const Fold *f, Val index, Val count, Val number)
+{
+    take_lanes(f, index, count, number);
+    Val next = be_add(f->e->u, number, count);
+    if (has_chunks(f))
+        at_chunk_end(f, next, end_and_clear_lanes);
+    return next;
+}
+
+/* Elements from .. to of the last range, a register at a time. */
+static Val
+take_row(const Fold *f, Val from, Val to, Val number)
+{
+    BeUnit *u = f->e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, from, to, be_word(u, 1), "r");
+    Val inner = be_loop_carry(u, &l, number);
+    be_loop_body(u, &l);
+    l.step = lanes_from(f, l.index, to, inner);
+    be_loop_next(&l, 0, take_register(f, l.index, l.step, inner));
+    be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
+}
+
+/* Whole registers without a mask, and the rest of a row with one, if the
+ * element is not long. */
+static Val
+take_whole_row(const Fold *f, Val extent, Val number)
+{
+    BeUnit *u = f->e->u;
+    int64_t known, lanes = f->lanes;
+    if (f->ranges->count > 1 || !be_is_const(extent, &known) ||
+        known % lanes == 0 || known < lanes ||
+        be_kernel_code_size(&f->by.node->reduce.body) > LONG_ELEMENT)
+        return take_row(f, be_word(u, 0), extent, number);
+    Val whole = be_word(u, known - known % lanes);
+    number = take_row(f, be_word(u, 0), whole, number);
+    return take_register(f, whole, be_word(u, known % lanes), number);
+}
+
 /* The last range in lanes, the others around it. */
 static Val
 take_rows(const Fold *f, int depth, Val number)
@@ -434,22 +479,14 @@ take_rows(const Fold *f, int depth, Val number)
     BeUnit *u = e->u;
     const KVar *var = f->ranges->vars[depth];
     Val extent = be_emit_dim(e, var->extent);
-    bool last = depth == f->ranges->count - 1;
+    if (depth == f->ranges->count - 1)
+        return take_whole_row(f, extent, number);
     BeLoop l;
     be_loop_begin(u, &l, be_word(u, 0), extent, be_word(u, 1), "r");
     Val inner = be_loop_carry(u, &l, number);
     be_loop_body(u, &l);
-    if (last) {
-        l.step = lanes_from(f, l.index, extent, inner);
-        take_lanes(f, l.index, l.step, inner);
-        Val next = be_add(u, inner, l.step);
-        if (has_chunks(f))
-            at_chunk_end(f, next, end_and_clear_lanes);
-        be_loop_next(&l, 0, next);
-    } else {
-        e->indices[var->id] = (EmitIndex){.base = l.index};
-        be_loop_next(&l, 0, take_rows(f, depth + 1, inner));
-    }
+    e->indices[var->id] = (EmitIndex){.base = l.index};
+    be_loop_next(&l, 0, take_rows(f, depth + 1, inner));
     be_loop_end(u, &l);
     return be_loop_result(&l, 0);
 }

@@ -10,16 +10,9 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/plan/target.h"
-#include "ir/text/text.h"
-#include "tests/codegen/run.h"
+#include "tests/codegen/cases.h"
 
-/* A kernel as step IR with the operands %a, %b, ...; T is a dtype. */
-typedef struct Case {
-    const char *result, *types[5], *body;
-} Case;
-
-static const Case cases[] = {
+static const CodegenCase cases[] = {
     /* n rows, whole and broken columns; the sums are the result */
     {"T[n, 64]",
      {"T[n, 40]", "T[40, 64]"},
@@ -268,9 +261,9 @@ static const Case cases[] = {
      {"T[n, 45, 261]", "T[n, 261, 33]"},
      "%r: T[n, 45, 33] per_replica = dot %a, %b {contract_x=[2] "
      "contract_y=[1] batch_x=[0] batch_y=[0]}"},
-    /* elements that do not depend on the products: after or before the diagonal,
-     * in tiles that end within the rows and columns; where a row of a matrix is
-     * not positive, in blocks of products; where all are, and none */
+    /* elements that do not depend on the products: after or before the
+     * diagonal, in tiles that end within the rows and columns; where a row of a
+     * matrix is not positive, in blocks of products; where all are, and none */
     {"T[n, 45, 70]",
      {"T[n, 45, 36]", "T[n, 36, 70]"},
      "%i: i64[45, 70] mirrored = iota {dims=[45, 70] dtype=i64 axis=1}\n"
@@ -338,109 +331,10 @@ static const Case cases[] = {
 
 enum { NUM_CASES = sizeof cases / sizeof cases[0] };
 
-/* text with dtype for T. */
-static void
-add_typed(Str *s, const char *text, const char *dtype)
-{
-    for (; *text; text++) {
-        if (text[0] == 'T' && (text[1] == '[' || text[1] == ' '))
-            str_add(s, dtype);
-        else
-            str_addc(s, *text);
-    }
-}
-
-static void
-add_operands(Str *s, const Case *c, const char *dtype, char name)
-{
-    for (int i = 0; i < 5 && c->types[i]; i++) {
-        str_addf(s, "%s%%%c: ", i ? ", " : "", name + i);
-        add_typed(s, c->types[i], dtype);
-        str_add(s, " per_replica");
-    }
-}
-
-static void
-add_function(Str *s, const Case *c, const char *dtype, int number)
-{
-    str_addf(s, "func @f%d(", number);
-    add_operands(s, c, dtype, 'A');
-    str_add(s, ") program {\n%z: ");
-    add_typed(s, c->result, dtype);
-    str_add(s, " per_replica = kernel ");
-    for (int i = 0; i < 5 && c->types[i]; i++)
-        str_addf(s, "%s%%%c", i ? ", " : "", 'A' + i);
-    str_add(s, " (");
-    add_operands(s, c, dtype, 'a');
-    str_add(s, ") {\n");
-    add_typed(s, c->body, dtype);
-    str_add(s, "\nyield %r\n}\nreturn %z\n}\n");
-}
-
-static BeKernels
-kernels_of(Arena *a, const char *dtype, int bound)
-{
-    Str s = str_new(a);
-    str_addf(&s,
-             "tfd-ir 1 phase replicated\n"
-             "strategy mirrored devices \"cpu:0\" replicas 1\n"
-             "symbols n <= %d, N <= %d\n",
-             bound, 2 * bound);
-    for (int i = 0; i < NUM_CASES; i++)
-        add_function(&s, &cases[i], dtype, i);
-    const char *text = str_text(&s);
-    Diag *d = diag_new(a);
-    uint16_t file = diag_add_source(d, "products", text, strlen(text));
-    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
-    BeKernels kernels = {0};
-    bool good = !diag_num_errors(d) && be_kernels_build(a, m, NULL, &kernels);
-    if (!good)
-        print_error("%s", diag_text(d, a));
-    assert_true(good);
-    return kernels;
-}
-
-static void
-check(Arena *a, const BeKernels *kernels, RtCode *const *codes, int num,
-      int64_t n)
-{
-    for (int i = 0; i < kernels->len; i++) {
-        int64_t dims[RUN_MAX_DIMS];
-        run_dims(kernels->data[i], n, dims);
-        for (int v = 0; v < RUN_NUM_VALUES + (n > 1); v++) {
-            RunCase c = {kernels->data[i], dims, v + i, (RunValues)v};
-            const char *wrong = run_compare(a, codes, num, &c);
-            if (wrong)
-                print_error("n = %d, %s\n", (int)n, wrong);
-            assert_null(wrong);
-        }
-    }
-}
-
 static void
 products_have_the_bits_of_the_interpreter(void **state)
 {
-    const char *dtype = *state;
-    static const char *const targets[] = {"x86-64-v3", "x86-64-v4",
-                                          "x86-64-v4+amx"};
-    static const int64_t rows[] = {0, 1, 37};
-    Arena *a = arena_new(NULL, "products");
-    BeKernels kernels = kernels_of(a, dtype, 600);
-    run_sample(&kernels);
-    RtCode *codes[6];
-    int num = 0;
-    for (int t = 0; t < 3; t++) {
-        bool own = t < 2 || strcmp(dtype, "bf16") == 0; /* code of its own */
-        if (!own || !target_runs_here(targets[t]))
-            continue;
-        codes[num++] = run_compile(&kernels, targets[t], 0);
-        codes[num++] = run_compile(&kernels, targets[t], 2);
-    }
-    for (int i = 0; i < 3; i++)
-        check(a, &kernels, codes, num, rows[i]);
-    for (int i = 0; i < num; i++)
-        rt_code_close(codes[i]);
-    arena_release(a);
+    cases_run(cases, NUM_CASES, *state);
 }
 
 /* Products over a batch of more than a block. */
@@ -449,18 +343,21 @@ batches_are_products_too(void **state)
 {
     (void)state;
     Arena *a = arena_new(NULL, "products");
-    BeKernels all = kernels_of(a, "f32", 600), kernels = {0};
+    BeKernels all = cases_kernels(a, cases, NUM_CASES, "f32", 600),
+              kernels = {0};
     for (int i = 4; i < 6; i++)
         VEC_PUSH(a, kernels, all.data[i]);
     RtCode *code = run_compile(&kernels, "native", 2);
-    check(a, &kernels, &code, 1, 513);
+    cases_check(a, &kernels, &code, 1, 513);
     rt_code_close(code);
     arena_release(a);
 }
 
 #define OF(dtype)                                                              \
-    {"products of " dtype, products_have_the_bits_of_the_interpreter, NULL,    \
-     NULL, dtype}
+    {                                                                          \
+        "products of " dtype, products_have_the_bits_of_the_interpreter, NULL, \
+            NULL, dtype                                                        \
+    }
 
 int
 main(int argc, char **argv)

@@ -51,8 +51,8 @@ run_compile(const BeKernels *kernels, const char *target, int level)
         objects[i] = (PlanObject){o->name, o->bytes, o->size};
     }
     RtCode *linked;
-    const TargetInfo *t = target_find(
-        strcmp(target, "native") == 0 ? target_here() : target);
+    const TargetInfo *t =
+        target_find(strcmp(target, "native") == 0 ? target_here() : target);
     if (!t || !target_allow(t))
         UNREACHABLE("code for %s does not run here", target);
     must(rt_code_open(objects, num, &linked));

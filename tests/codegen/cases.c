@@ -1,0 +1,114 @@
+/*
+ * cases.c - kernels of step IR, compiled and compared with the evaluator
+ */
+#include "tests/codegen/cases.h"
+
+#include <string.h>
+#include "ir/plan/target.h"
+#include "ir/text/text.h"
+#include "tests/unit/unit.h"
+
+/* text with dtype for T. */
+static void
+add_typed(Str *s, const char *text, const char *dtype)
+{
+    for (; *text; text++) {
+        if (text[0] == 'T' && (text[1] == '[' || text[1] == ' '))
+            str_add(s, dtype);
+        else
+            str_addc(s, *text);
+    }
+}
+
+static void
+add_operands(Str *s, const CodegenCase *c, const char *dtype, char name)
+{
+    for (int i = 0; i < 5 && c->types[i]; i++) {
+        str_addf(s, "%s%%%c: ", i ? ", " : "", name + i);
+        add_typed(s, c->types[i], dtype);
+        str_add(s, " per_replica");
+    }
+}
+
+static void
+add_function(Str *s, const CodegenCase *c, const char *dtype, int number)
+{
+    str_addf(s, "func @f%d(", number);
+    add_operands(s, c, dtype, 'A');
+    str_add(s, ") program {\n%z: ");
+    add_typed(s, c->result, dtype);
+    str_add(s, " per_replica = kernel ");
+    for (int i = 0; i < 5 && c->types[i]; i++)
+        str_addf(s, "%s%%%c", i ? ", " : "", 'A' + i);
+    str_add(s, " (");
+    add_operands(s, c, dtype, 'a');
+    str_add(s, ") {\n");
+    add_typed(s, c->body, dtype);
+    str_add(s, "\nyield %r\n}\nreturn %z\n}\n");
+}
+
+BeKernels
+cases_kernels(Arena *a, const CodegenCase *cases, int num, const char *dtype,
+              int bound)
+{
+    Str s = str_new(a);
+    str_addf(&s,
+             "tfd-ir 1 phase replicated\n"
+             "strategy mirrored devices \"cpu:0\" replicas 1\n"
+             "symbols n <= %d, N <= %d\n",
+             bound, 2 * bound);
+    for (int i = 0; i < num; i++)
+        add_function(&s, &cases[i], dtype, i);
+    const char *text = str_text(&s);
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, "cases", text, strlen(text));
+    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    BeKernels kernels = {0};
+    bool good = !diag_num_errors(d) && be_kernels_build(a, m, NULL, &kernels);
+    if (!good)
+        print_error("%s", diag_text(d, a));
+    assert_true(good);
+    return kernels;
+}
+
+void
+cases_check(Arena *a, const BeKernels *kernels, RtCode *const *codes, int num,
+            int64_t n)
+{
+    for (int i = 0; i < kernels->len; i++) {
+        int64_t dims[RUN_MAX_DIMS];
+        run_dims(kernels->data[i], n, dims);
+        for (int v = 0; v < RUN_NUM_VALUES + (n > 1); v++) {
+            RunCase c = {kernels->data[i], dims, v + i, (RunValues)v};
+            const char *wrong = run_compare(a, codes, num, &c);
+            if (wrong)
+                print_error("n = %d, %s\n", (int)n, wrong);
+            assert_null(wrong);
+        }
+    }
+}
+
+void
+cases_run(const CodegenCase *cases, int num_cases, const char *dtype)
+{
+    static const char *const targets[] = {"x86-64-v3", "x86-64-v4",
+                                          "x86-64-v4+amx"};
+    static const int64_t rows[] = {0, 1, 37};
+    Arena *a = arena_new(NULL, "cases");
+    BeKernels kernels = cases_kernels(a, cases, num_cases, dtype, 600);
+    run_sample(&kernels);
+    RtCode *codes[6];
+    int num = 0;
+    for (int t = 0; t < 3; t++) {
+        bool own = t < 2 || strcmp(dtype, "bf16") == 0; /* code of its own */
+        if (!own || !target_runs_here(targets[t]))
+            continue;
+        codes[num++] = run_compile(&kernels, targets[t], 0);
+        codes[num++] = run_compile(&kernels, targets[t], 2);
+    }
+    for (int i = 0; i < 3; i++)
+        cases_check(a, &kernels, codes, num, rows[i]);
+    for (int i = 0; i < num; i++)
+        rt_code_close(codes[i]);
+    arena_release(a);
+}

@@ -55,6 +55,15 @@ be_ranges_bound(const BeKernel *k, const KRanges *r)
 }
 
 int64_t
+be_var_bound(const BeKernel *k, const KVar *var)
+{
+    int64_t most = be_dim_bound(k, var->extent);
+    for (int i = 0; i < k->segments.len; i++)
+        most = k->segments.data[i] > most ? k->segments.data[i] : most;
+    return most;
+}
+
+int64_t
 be_items_bound(const BeKernel *k)
 {
     return k->segments.len ? be_kernel_items(k).c

@@ -139,7 +139,7 @@ compare(Pair *p)
 /* A value that is stored has one buffer, whoever loads it; NULL: they have no
  * room. */
 static EmitKept *
-buffer_of(Emit *e, const KNode *x, const KVar *var, int64_t *room)
+row_for(Emit *e, const KNode *x, const KVar *var, int64_t *room)
 {
     EmitKept *kept = e->kept[x->id];
     if (kept)
@@ -177,7 +177,7 @@ keep_values(Emit *e, Pair *p, int64_t *room)
             continue;
         const KNode *x = p->image[y->id];
         EmitKept *from = !covered[y->id] && is_worth_it(p, y)
-                             ? buffer_of(e, x, p->first_var, room)
+                             ? row_for(e, x, p->first_var, room)
                              : NULL;
         if (from) {
             EmitKept *to = e->kept[y->id] = NEW(e->arena, EmitKept);

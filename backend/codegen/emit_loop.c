@@ -318,15 +318,6 @@ emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
     emit_masked_lanes(e, var, begin, end, body);
 }
 
-int64_t
-be_var_bound(const BeKernel *k, const KVar *var)
-{
-    int64_t most = be_dim_bound(k, var->extent);
-    for (int i = 0; i < k->segments.len; i++)
-        most = k->segments.data[i] > most ? k->segments.data[i] : most;
-    return most;
-}
-
 /* body for var from begin to end, in lanes if that is worthwhile. */
 static void
 emit_lanes(Emit *e, const KVar *var, Val begin, Val end, const KBlock *body)

@@ -192,8 +192,8 @@ add_rounds(const MicroKernel *a, const Products *p, Val begin, Val end,
     for (int i = 0; i < round; i++) {
         Val number = be_add(u, l.index, be_emit_word(e, i));
         Val further = be_mul(u, number, be_emit_word(e, p->step));
-        rank1_update(a, be_add(u, p->k, number), be_add(u, p->before, further),
-                     acc);
+        Val rows = be_add(u, p->before, further);
+        rank1_update(a, be_add(u, p->k, number), rows, acc);
     }
     end_k_loop(a, &l, acc);
 }

@@ -14,7 +14,9 @@ enum { MAX_ITEMS = 5000 };
 typedef struct Work {
     atomic_int times[MAX_ITEMS]; /* each item was done */
     int64_t grain;
-    atomic_bool too_small; /* a range, that was not the last */
+    atomic_bool too_small; /* a range */
+    atomic_int num_ranges;
+    atomic_llong largest;
     int64_t count;
 } Work;
 
@@ -24,8 +26,12 @@ static void
 do_range(void *data, int64_t begin, int64_t end)
 {
     Work *w = data;
-    if (end - begin < w->grain && end != w->count)
+    if (end - begin < w->grain && end - begin < w->count)
         atomic_store(&w->too_small, true);
+    atomic_fetch_add(&w->num_ranges, 1);
+    for (long long most = w->largest; most < end - begin;)
+        if (atomic_compare_exchange_weak(&w->largest, &most, end - begin))
+            break;
     for (int64_t i = begin; i < end; i++)
         atomic_fetch_add(&w->times[i], 1);
 }
@@ -63,6 +69,29 @@ every_item_is_done_once(void **state)
         run_all(threads, false);
         run_all(threads, true);
     }
+}
+
+/* Two threads: three ranges of 150 would take as long as 300 items. */
+static void
+threads_have_equal_shares(void **state)
+{
+    static const struct {
+        int64_t count, grain;
+        int ranges, largest;
+    } cases[] = {
+        {450, 128, 2, 225}, {451, 128, 2, 226}, {770, 128, 6, 129},
+        {10, 1, 8, 2},      {3, 1, 2, 2},       {5000, 1, 8, 625},
+        {1, 1, 1, 1},       {255, 128, 1, 255},
+    };
+    RtPool *p;
+    (void)state;
+    assert_null(rt_pool_open(2, false, &p));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_once(p, cases[i].count, cases[i].grain);
+        assert_int_equal(work.num_ranges, cases[i].ranges);
+        assert_int_equal(work.largest, cases[i].largest);
+    }
+    rt_pool_close(p);
 }
 
 static void
@@ -154,6 +183,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_item_is_done_once),
+        cmocka_unit_test(threads_have_equal_shares),
         cmocka_unit_test(many_small_jobs),
         cmocka_unit_test(a_pool_may_be_unused),
         cmocka_unit_test(a_wait_has_an_end),

@@ -18,7 +18,8 @@
 #include "ir/base/thread.h"
 #include "runtime/hal/wait.h"
 
-/* More chunks than threads, because threads are not equally fast. */
+/* More chunks than threads, because threads are not equally fast; but as many
+ * for each of them. */
 enum { CHUNKS_PER_THREAD = 4, MAX_CHUNKS = 60000 };
 
 struct RtPool {
@@ -32,7 +33,8 @@ struct RtPool {
     /* The job; written before its ticket, read after taking a chunk. */
     RtTask *task;
     void *data;
-    int64_t count, chunk;
+    int64_t chunk; /* items of each chunk, */
+    int64_t extra; /* and how many of the first ones have one more */
 };
 
 /* A ticket: 32 bits number of the job, 16 bits chunks, 16 bits next chunk. */
@@ -73,8 +75,9 @@ do_chunks(RtPool *p)
 {
     uint32_t chunk;
     while (take_chunk(p, &chunk)) {
-        int64_t begin = chunk * p->chunk, end = begin + p->chunk;
-        p->task(p->data, begin, end < p->count ? end : p->count);
+        int64_t more = chunk < p->extra ? chunk : p->extra;
+        int64_t begin = chunk * p->chunk + more;
+        p->task(p->data, begin, begin + p->chunk + (chunk < p->extra));
         rt_wait_word_add(&p->done, 1);
     }
 }
@@ -146,16 +149,18 @@ num_chunks(const RtPool *p, int64_t count, int64_t grain)
     int64_t n = grain > 1 ? count / grain : count;
     if (most > MAX_CHUNKS)
         most = MAX_CHUNKS;
-    return n < most ? n : most;
+    if (n > most)
+        n = most;
+    return n > p->num_threads ? n - n % p->num_threads : n;
 }
 
 static void
-post_job(RtPool *p, int64_t chunks)
+post_job(RtPool *p, int64_t count, int64_t chunks)
 {
     uint64_t last = atomic_load(&p->ticket);
     rt_wait_word_store(&p->done, 0);
-    p->chunk = (p->count + chunks - 1) / chunks;
-    chunks = (p->count + p->chunk - 1) / p->chunk;
+    p->chunk = count / chunks;
+    p->extra = count % chunks;
     uint32_t job = (uint32_t)(last >> 32) + 1;
     atomic_store(&p->ticket, ticket_make(job, (uint32_t)chunks));
     rt_wait_word_add(&p->signal, 1);
@@ -181,8 +186,7 @@ rt_pool_run(RtPool *p, RtTask *task, void *data, int64_t count, int64_t grain)
     }
     p->task = task;
     p->data = data;
-    p->count = count;
-    post_job(p, chunks);
+    post_job(p, count, chunks);
     do_chunks(p);
     wait_for_workers(p);
 }

@@ -250,8 +250,9 @@ void be_emit_index_value(Emit *e, const KNode *n);
 /* ---- values of an earlier loop (emit_keep.c) ------------------------------
  */
 
-/* Finds values of the item's loops that earlier reductions compute, after
- * be_emit_find_varying. */
+/* Finds values of the item's loops that earlier reductions compute: after
+ * be_emit_find_varying, where items are emitted one by one, outside lanes, with
+ * all of their reductions. */
 void be_emit_find_kept(Emit *e);
 /* Sets n's value if it is such a one; false: it is not. */
 bool be_emit_load_kept(Emit *e, const KNode *n);

@@ -47,15 +47,6 @@ vector_index(const KNode *n, const KBlock **body)
 
 /* ---- equal values -------------------------------------------------------- */
 
-static bool
-is_in(const KBlock *b, const KNode *n)
-{
-    const KNode *i = b->first;
-    while (i && i != n)
-        i = i->next;
-    return i;
-}
-
 /* Whether y in the second loop is x in the first. */
 static bool
 is_same_index(const Pair *p, const KIndex *x, const KIndex *y)
@@ -86,10 +77,8 @@ is_same_map(const Pair *p, const KNode *x, const KNode *y)
         x->map.num_args != y->map.num_args)
         return false;
     for (int i = 0; i < x->map.num_args; i++) {
-        const KNode *arg = y->map.args[i];
-        if (is_in(p->second, arg))
-            arg = p->image[arg->id];
-        if (x->map.args[i] != arg)
+        const KNode *arg = y->map.args[i], *image = p->image[arg->id];
+        if (x->map.args[i] != (image ? image : arg))
             return false;
     }
     return true;
@@ -136,23 +125,25 @@ compare(Pair *p)
     }
 }
 
-/* A value that is stored has one buffer, whoever loads it; NULL: they have no
- * room. */
+/* A value that is stored has one row, whoever loads it, and a block of vectors
+ * more, which may begin at its last element; NULL: there is no room. */
 static EmitKept *
 row_for(Emit *e, const KNode *x, const KVar *var, int64_t *room)
 {
     EmitKept *kept = e->kept[x->id];
     if (kept)
         return kept;
-    int64_t bytes = (int64_t)dtype_info[x->dtype].bytes;
-    int64_t most = be_var_bound(e->k, var) + BE_MAX_TILE * BE_MAX_VECTORS;
-    if (most > *room / bytes)
+    int64_t element = (int64_t)dtype_info[x->dtype].bytes;
+    int64_t block = (int64_t)BE_MAX_VECTORS * e->target->register_bytes;
+    int64_t most = (*room - block) / element;
+    int64_t bound = be_dim_bound(e->k, var->extent);
+    if (bound > most)
         return NULL;
-    *room -= most * bytes;
+    int64_t bytes = bound * element + block;
+    *room -= bytes;
     kept = NEW(e->arena, EmitKept);
     *kept = (EmitKept){.stored = x, .var = var};
-    kept->row =
-        be_alloca(e->u, e->u->i8, (uint64_t)(most * bytes), ALIGN, "row");
+    kept->row = be_alloca(e->u, e->u->i8, (uint64_t)bytes, ALIGN, "row");
     return e->kept[x->id] = kept;
 }
 

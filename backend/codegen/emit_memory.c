@@ -357,9 +357,11 @@ bool
 be_emit_is_square(const Emit *e, const KNode *n, const KVar *along)
 {
     const Dim one = ir_dim_const(1);
-    EmitVarying d = be_emit_varying(e, n);
-    if (n->kind != K_LOAD || n->load.guard || d.row || !d.lane ||
+    if (n->kind != K_LOAD || n->load.guard ||
         !ir_dim_equal(be_index_coef(&n->load.at, along), one))
+        return false;
+    EmitVarying d = be_emit_varying(e, n);
+    if (d.row || !d.lane)
         return false;
     bool is_strided = false;
     for (int i = 0; i < n->load.at.num_terms; i++) {

@@ -455,20 +455,26 @@ take_row(const Fold *f, Val from, Val to, Val number)
     return be_loop_result(&l, 0);
 }
 
-/* Whole registers without a mask, and the rest of a row with one, if the
- * element is not long. */
+/* Whether the last elements of a row, less than a register, have code of their
+ * own: then the others need no mask. */
+static bool
+ends_apart(const Fold *f, Val extent, int64_t *known)
+{
+    return f->ranges->count == 1 && be_is_const(extent, known) &&
+           *known % f->lanes &&
+           be_kernel_code_size(&f->by.node->reduce.body) <= LONG_ELEMENT;
+}
+
 static Val
 take_whole_row(const Fold *f, Val extent, Val number)
 {
     BeUnit *u = f->e->u;
-    int64_t known, lanes = f->lanes;
-    if (f->ranges->count > 1 || !be_is_const(extent, &known) ||
-        known % lanes == 0 || known < lanes ||
-        be_kernel_code_size(&f->by.node->reduce.body) > LONG_ELEMENT)
+    int64_t known;
+    if (!ends_apart(f, extent, &known))
         return take_row(f, be_word(u, 0), extent, number);
-    Val whole = be_word(u, known - known % lanes);
-    number = take_row(f, be_word(u, 0), whole, number);
-    return take_register(f, whole, be_word(u, known % lanes), number);
+    Val whole = be_word(u, known - known % f->lanes);
+    take_row(f, be_word(u, 0), whole, number);
+    return take_register(f, whole, be_word(u, known % f->lanes), whole);
 }
 
 /* The last range in lanes, the others around it. */

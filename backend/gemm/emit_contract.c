@@ -99,6 +99,30 @@ innermost(const Contract *c)
     return r->vars[r->count - 1];
 }
 
+/* The new index of a DIV, MOD or PICK; NULL: n is another node. */
+static const KVar *
+new_index(const KNode *n)
+{
+    return n->kind == K_DIV || n->kind == K_MOD ? n->divide.var
+           : n->kind == K_PICK                  ? n->pick.var
+                                                : NULL;
+}
+
+/* Whether n is a load of which squares can be loaded before the body: its
+ * indices are known there. */
+static bool
+is_square(const Contract *c, const KNode *n)
+{
+    if (!be_emit_is_square(c->e, n, innermost(c)))
+        return false;
+    const KIndex *at = &n->load.at;
+    for (const KNode *i = c->node->contract.body.first; i; i = i->next)
+        for (int k = 0; new_index(i) && k < at->num_terms; k++)
+            if (at->terms[k].var == new_index(i))
+                return false;
+    return true;
+}
+
 /* Whether squares of operands are worth the code. */
 static bool
 has_squares(const Contract *c)
@@ -112,7 +136,7 @@ has_squares(const Contract *c)
         lanes * be_emit_rows(e, c->depends) * size > LONG_ROUND)
         return false;
     for (const KNode *n = body->first; n; n = n->next)
-        if (be_emit_is_square(e, n, innermost(c)))
+        if (is_square(c, n))
             return true;
     return false;
 }
@@ -125,17 +149,20 @@ add_square(Contract *c, Sums *s)
     const KBlock *body = &c->node->contract.body;
     const KVar *var = innermost(c);
     Val first = e->indices[var->id].base;
+    int outer = e->round;
     for (const KNode *n = body->first; n; n = n->next)
-        if (be_emit_is_square(e, n, var))
+        if (is_square(c, n))
             e->squares[n->id] = be_emit_square(e, n);
-    for (e->round = 0; e->round < e->tile.lanes; e->round++) {
-        Val at = be_add(e->u, first, be_emit_word(e, e->round));
+    for (int i = 0; i < e->tile.lanes; i++) {
+        e->round = i;
+        Val at = be_add(e->u, first, be_emit_word(e, i));
         e->indices[var->id] = (EmitIndex){.base = at};
         add_products(c, s);
     }
     for (const KNode *n = body->first; n; n = n->next)
         if (n->kind == K_LOAD)
             e->squares[n->id] = NULL;
+    e->round = outer;
 }
 
 /* ---- pieces of the innermost loop ---------------------------------------- */

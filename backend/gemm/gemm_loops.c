@@ -3,8 +3,8 @@
  *
  * The micro-kernel computes a tile of C from packed A and B (gemm_pack.c) and
  * leaves its accumulators in memory, where the epilogue reads them, a row at a
- * time.  So the epilogue is emitted once, however many accumulators a tile has,
- * and tiles that reach beyond the last row or column need no code of their own.
+ * time.  So the epilogue is emitted once, or twice where rows end within a
+ * vector, however many accumulators a tile has.
  *
  *   for each block of nc columns
  *     for each block of kc products
@@ -135,9 +135,19 @@ epilogue_columns(GemmCode *t, Val begin, Val end, Val sums, bool with_mask)
     e->tile = outer;
 }
 
-/* One row, whose accumulators are at `sums`.  Masked stores are slow on some
- * machines, so vectors without a mask have code of their own if that is not
- * long. */
+/* Whether rows end within a vector, and vectors before the last have code of
+ * their own: masked stores are slow on some machines. */
+static bool
+ends_apart(const GemmCode *t)
+{
+    Dim extent = t->gemm->n->extent;
+    int64_t lanes = t->plan.lanes;
+    bool is_short = ir_dim_is_const(extent) && extent.c < lanes;
+    return !is_short &&
+           be_kernel_code_size(&t->gemm->loop->loop.body) <= LONG_EPILOGUE;
+}
+
+/* One row, whose accumulators are at `sums`. */
 static void
 epilogue_row(GemmCode *t, Val row, Val sums, Val first, Val end)
 {
@@ -149,8 +159,7 @@ epilogue_row(GemmCode *t, Val row, Val sums, Val first, Val end)
     e->tile = (EmitTile){.rows = 1, .vectors = 1};
     be_emit_slice(e, &p->epilogue, &e->k->body);
     bool in_vectors = ir_dim_is_const(extent) && extent.c % t->plan.lanes == 0;
-    if (!in_vectors &&
-        be_kernel_code_size(&p->loop->loop.body) <= LONG_EPILOGUE) {
+    if (!in_vectors && ends_apart(t)) {
         Val count = be_sub(u, end, first);
         Val rest = LLVMBuildURem(u->builder, count,
                                  be_emit_word(e, t->plan.lanes), "");
@@ -248,7 +257,8 @@ typedef struct GemmRange {
 
 /* The rows of a tile: the first one, and how many rows come before the first
  * requested one.  A tile whose rows are read in place does not extend beyond
- * the last row, but begins earlier.  Some to prefetch are at `ahead`. */
+ * the last row, but begins earlier.  Those to prefetch are at `ahead`, as a
+ * call has it. */
 typedef struct Rows {
     Val at, before, ahead;
 } Rows;
@@ -261,7 +271,7 @@ a_in_place(GemmCode *t, const GemmRange *p)
     Val last = be_sub(u, t->m, be_emit_word(e, t->plan.mr));
     Val row = be_min(u, p->m, last);
     Val at = plain_at(t, &t->gemm->a, row, p->n, p->k);
-    return (Rows){at, be_sub(u, p->m, row), at};
+    return (Rows){.at = at, .before = be_sub(u, p->m, row)};
 }
 
 /* Where the micro-kernel reads B for p's columns, packed from `first` on. */
@@ -335,17 +345,24 @@ add_edge_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
     be_position_at_end(u, after);
 }
 
-/* A tile whose first element is that of p and at `to`. */
+static void
+add_seen_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
+              const GemmRange *p)
+{
+    if (has_edge_tiles(t))
+        add_edge_tile(t, rows, columns, to, p);
+    else
+        call_micro_kernel(t, rows, columns, to, c_stride(t), p);
+}
+
+/* A tile whose first element is that of p and at `to`, if the epilogue looks at
+ * it. */
 static void
 add_tile(GemmCode *t, const Rows *rows, Val columns, Val to, const GemmRange *p)
 {
     BeUnit *u = t->e->u;
-    if (has_edge_tiles(t)) {
-        add_edge_tile(t, rows, columns, to, p);
-        return;
-    }
     if (!t->gemm->shown.condition) {
-        call_micro_kernel(t, rows, columns, to, c_stride(t), p);
+        add_seen_tile(t, rows, columns, to, p);
         return;
     }
     Val down =
@@ -354,7 +371,7 @@ add_tile(GemmCode *t, const Rows *rows, Val columns, Val to, const GemmRange *p)
     Block seen = be_block(u, "seen"), after = be_block(u, "after");
     be_cond_br(u, shown, seen, after);
     be_position_at_end(u, seen);
-    call_micro_kernel(t, rows, columns, to, c_stride(t), p);
+    add_seen_tile(t, rows, columns, to, p);
     be_br(u, after);
     be_position_at_end(u, after);
 }
@@ -367,13 +384,13 @@ rows_ahead(const GemmCode *t, const Rows *rows, Val column)
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
     if (t->plan.a.kind != GEMM_IN_PLACE)
-        return rows->ahead;
+        return rows->at; /* not used */
     Val panel = LLVMBuildUDiv(b, column, be_emit_word(e, be_gemm_nr(t)), "");
     Val row = be_mul(u, panel, be_emit_word(e, be_gemm_rows_ahead(&t->plan)));
     row = LLVMBuildURem(b, row, be_emit_word(e, t->plan.mr), "");
     row = be_add(u, row, be_emit_word(e, t->plan.mr));
-    return packed_at(t, rows->at,
-                     be_mul(u, row, be_emit_word(e, t->plan.a.stride)));
+    return scratch_at(t, rows->at,
+                      be_mul(u, row, be_emit_word(e, t->plan.a.stride)));
 }
 
 /* A tile's rows times all columns of p; `sum` is the number of the first
@@ -449,8 +466,8 @@ add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
                  ? be_mul(u, be_sub(u, l.index, begin),
                           be_emit_word(e, t->plan.a.stride))
                  : be_mul(u, number, be_emit_word(e, t->plan.a.size));
-    Rows rows = {packed_at(t, t->packed_a, at), be_emit_word(e, 0),
-                 t->packed_a};
+    Rows rows = {.at = packed_at(t, t->packed_a, at),
+                 .before = be_emit_word(e, 0)};
     Val done = be_sub(u, l.index, p->m);
     add_tiles(t, &rows, be_add(u, sum, done), &tile);
     be_loop_next(&l, 0, be_add(u, number, be_emit_word(e, 1)));
@@ -474,7 +491,7 @@ k_line_rows(GemmCode *t, Val row)
     Val line = LLVMBuildUDiv(u->builder, row, run, "");
     Val at = be_mul(u, line, be_emit_word(e, t->plan.a.line_size));
     at = be_add(u, at, LLVMBuildURem(u->builder, row, run, ""));
-    return (Rows){packed_at(t, t->packed_a, at), before, t->packed_a};
+    return (Rows){.at = packed_at(t, t->packed_a, at), .before = before};
 }
 
 static void
@@ -532,7 +549,7 @@ add_rows(GemmCode *t, Val sum, const GemmRange *p)
         g = group_of(t, p->m);
     pack_a(t, g.begin, g.run_end, p);
     if (t->plan.m_tiles == 1 && !t->plan.a.group) {
-        Rows rows = {t->packed_a, be_emit_word(t->e, 0), t->packed_a};
+        Rows rows = {.at = t->packed_a, .before = be_emit_word(t->e, 0)};
         add_tiles(t, &rows, sum, p);
     } else {
         add_packed_tiles(t, sum, g.begin, p);

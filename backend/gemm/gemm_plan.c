@@ -326,8 +326,8 @@ can_keep_a(const Problem *x, const GemmPlan *plan)
 }
 
 /* Bytes of a block of B, which is in L2 beside rows of A and C: where registers
- * have 32 bytes that is 256 KB if this is all of B, else less than half of an
- * L2 of 512 KB.  Blocks are larger where each costs another packing of A. */
+ * have 32 bytes that is an L2 of 512 KB if all of B fits it, else less than
+ * half of that.  Blocks are larger where each costs another packing of A. */
 static int64_t
 b_block_bytes(const Problem *x, const GemmPlan *plan)
 {

@@ -316,6 +316,39 @@ static const CodegenCase cases[] = {
     {"T[2, 70]",
      {"T[2, 600]", "T[70, 600]"},
      "%r: T[2, 70] per_replica = dot %a, %b {contract_x=[1] contract_y=[1]}"},
+    /* ... of an operand whose indices are quotients and remainders of the
+     * contracted ones, of all or of one, of bytes */
+    {"T[45]",
+     {"T[45, 4, 3, 40]", "T[480]"},
+     "%t: T[45, 3, 4, 40] per_replica = transpose %a {perm=[0, 2, 1, 3]}\n"
+     "%x: T[45, 480] per_replica = reshape %t {dims=[45, 480]}\n"
+     "%r: T[45] per_replica = dot %x, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[45]",
+     {"T[45, 4, 3, 40]", "T[12, 40]"},
+     "%t: T[45, 3, 4, 40] per_replica = transpose %a {perm=[0, 2, 1, 3]}\n"
+     "%x: T[45, 12, 40] per_replica = reshape %t {dims=[45, 12, 40]}\n"
+     "%r: T[45] per_replica = dot %x, %b {contract_x=[1, 2] "
+     "contract_y=[0, 1]}"},
+    {"T[45]",
+     {"u8[45, 99]", "T[99]"},
+     "%x: T[45, 99] per_replica = cast %a {dtype=T }\n"
+     "%r: T[45] per_replica = dot %x, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[45]",
+     {"T[45, 40, 64]", "T[64]", "T[45, 40]"},
+     "%x: T[45, 40] per_replica = dot %a, %b {contract_x=[2] contract_y=[0]}\n"
+     "%r: T[45] per_replica = dot %x, %c {contract_x=[1] contract_y=[1] "
+     "batch_x=[0] batch_y=[0]}"},
+    /* A in place, of several blocks, with an epilogue, in rows that tiles do
+     * not divide */
+    {"T[45, 33]",
+     {"T[45, 1043]", "T[1043, 33]", "T[33]"},
+     "%x: T[45, 33] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
+     "%r: T[45, 33] per_replica = add %x, %c"},
+    {"T[3, 46, 33]",
+     {"T[3, 46, 600]", "T[3, 600, 33]", "T[33]"},
+     "%x: T[3, 46, 33] per_replica = dot %a, %b {contract_x=[2] "
+     "contract_y=[1] batch_x=[0] batch_y=[0]}\n"
+     "%r: T[3, 46, 33] per_replica = add %x, %c"},
     /* no product, but squares that are transposed */
     {"T[40, n]",
      {"T[n, 40]"},

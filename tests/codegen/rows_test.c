@@ -82,6 +82,21 @@ static const CodegenCase cases[] = {
      "%s: T[n, 1] per_replica = sum %x {axes=[1] keepdims=true}\n"
      "%y: T[n, 40] per_replica = add %x, %e\n"
      "%r: T[n, 40] per_replica = mul %y, %s"},
+    /* in loops of other lanes */
+    {"f64[n, 45]",
+     {"f32[n, 45]", "f64[n, 45]"},
+     "%e: f32[n, 45] per_replica = exp %a\n"
+     "%s: f32[n, 1] per_replica = sum %e {axes=[1] keepdims=true}\n"
+     "%x: f32[n, 45] per_replica = div %e, %s\n"
+     "%y: f64[n, 45] per_replica = cast %x {dtype=f64}\n"
+     "%r: f64[n, 45] per_replica = mul %y, %b"},
+    {"f32[n, 45]",
+     {"f32[n, 45]"},
+     "%e: f32[n, 45] per_replica = exp %a\n"
+     "%w: f64[n, 45] per_replica = cast %e {dtype=f64}\n"
+     "%s: f64[n, 1] per_replica = sum %w {axes=[1] keepdims=true}\n"
+     "%u: f32[n, 1] per_replica = cast %s {dtype=f32}\n"
+     "%r: f32[n, 45] per_replica = div %e, %u"},
     /* rows that vary */
     {"T[3, n]",
      {"T[3, n]"},

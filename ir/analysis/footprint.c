@@ -207,18 +207,20 @@ round_up(int64_t x, int64_t multiple)
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* Large components begin on a cache line, as everything that they are copied
- * to: where the source and the destination of a `rep movsb` differ by 1 to 63
- * bytes modulo a page, Zen 3 and 4 copy at a tenth of their rate (glibc's bug
- * 30994). */
+/* Components of large elements, and large ones, begin on a cache line, as
+ * everything that they are copied to: where the source and the destination of a
+ * `rep movsb` differ by 1 to 63 bytes modulo a page, Zen 3 and 4 copy at a
+ * tenth of their rate (glibc's bug 30994). */
 int64_t
 ir_stored_element(const IrModule *m, const IrStage *s, int64_t *offsets)
 {
     enum { LINE = 64, LARGE = 1024 };
+    bool is_large = element_bytes(m, s) >= (int64_t)LARGE * s->types.len;
     int64_t at = (int64_t)sizeof(int64_t), align = 1;
     for (int i = 0; i < s->types.len; i++) {
         int64_t bytes = 0;
-        if (ir_type_bytes(m, &s->types.data[i], &bytes) && bytes >= LARGE) {
+        bool is_known = ir_type_bytes(m, &s->types.data[i], &bytes);
+        if (is_known && (is_large || bytes >= LARGE)) {
             align = LINE;
             at = round_up(at, LINE);
         }

@@ -114,6 +114,14 @@ rt_node_rewind(RtNode *n, uint64_t pass)
     return n->ops->rewind(n);
 }
 
+bool
+rt_node_lends(const RtNode *n)
+{
+    while (n->stage->kind == STAGE_repeat || n->stage->kind == STAGE_prefetch)
+        n = n->input;
+    return n->stage->kind == STAGE_cache;
+}
+
 void
 rt_node_archive(RtNode *n, RtArchive *ar)
 {

@@ -22,6 +22,10 @@
 typedef struct RtElement {
     char **data;
     int64_t rows;
+    /* The memory that data began with, of an element that borrows: a node may
+     * set data to memory that it does not change before another pass begins,
+     * rather than copy.  NULL: it does not. */
+    char **own;
 } RtElement;
 
 typedef struct RtNode RtNode;
@@ -63,6 +67,9 @@ Status rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                        const RtDataOptions *options, RtNode **out) MUST_USE;
 Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
 Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
+/* Whether n gives elements of a cache as they are: to one that borrows without
+ * a copy. */
+bool rt_node_lends(const RtNode *n);
 /* Archives the positions of n and all nodes before it. */
 void rt_node_archive(RtNode *n, RtArchive *ar);
 

@@ -276,16 +276,25 @@ rt_rebatch_part_bytes(const RtRebatch *d, int component, int64_t rows)
                                    : rows * d->row_bytes[component];
 }
 
+static RtNode *
+input_of(const RtRebatch *d, int replica)
+{
+    return d->inputs[d->num_inputs == 1 ? 0 : replica];
+}
+
 RtStep
 rt_step_new(const RtRebatch *d)
 {
     RtStep s = {.parts = NEW_ARRAY(d->arena, RtElement, (size_t)d->num_own),
                 .given = NEW_ARRAY(d->arena, bool, (size_t)d->num_own)};
+    size_t num = (size_t)d->num_components;
     for (int r = 0; r < d->num_own; r++) {
-        s.parts[r].data =
-            NEW_ARRAY(d->arena, char *, (size_t)d->num_components);
-        for (int i = 0; i < d->num_components; i++)
-            s.parts[r].data[i] = rt_data_alloc(d->arena, d->part_bytes[i]);
+        RtElement *part = &s.parts[r];
+        part->data = NEW_ARRAY(d->arena, char *, num);
+        for (size_t i = 0; i < num; i++)
+            part->data[i] = rt_data_alloc(d->arena, d->part_bytes[i]);
+        if (rt_node_lends(input_of(d, r)))
+            part->own = arena_copy(d->arena, part->data, num * sizeof(char *));
     }
     return s;
 }
@@ -300,6 +309,14 @@ rt_rebatch_rewind(RtRebatch *d, uint64_t pass)
     for (int i = 0; i < d->num_inputs; i++)
         TRY(rt_node_rewind(d->inputs[i], pass));
     return OK;
+}
+
+/* A part that may have borrowed its data is about to be written. */
+static void
+use_own_memory(const RtRebatch *d, RtElement *part)
+{
+    for (int i = 0; part->own && i < d->num_components; i++)
+        part->data[i] = part->own[i];
 }
 
 /* The next batch into e; none has no rows. */
@@ -353,9 +370,21 @@ give_equal_part(const RtRebatch *d, RtElement *part, int64_t at)
     give_rows(d, part, first, min64(each, rows - first));
 }
 
+/* The only replica takes whole batches, without a copy. */
+static Status
+legacy_part_of_one(RtRebatch *d, RtElement *part)
+{
+    TRY(next_batch_into(d, part));
+    d->over = d->ended;
+    d->part += !d->over;
+    return OK;
+}
+
 static Status
 legacy_part(RtRebatch *d, RtElement *part)
 {
+    if (d->num_replicas == 1)
+        return legacy_part_of_one(d, part);
     for (;;) {
         int64_t at = d->part % d->num_replicas;
         if (at == 0)
@@ -371,13 +400,29 @@ legacy_part(RtRebatch *d, RtElement *part)
     }
 }
 
+/* The next batch as the beginning of a part; more rows may follow only in
+ * memory of its own. */
+static Status
+give_batch(RtRebatch *d, RtElement *part, int64_t size)
+{
+    TRY(next_batch_into(d, part));
+    if (!part->own || part->rows == size)
+        return OK;
+    for (int i = 0; i < d->num_components; i++)
+        if (part->data[i] != part->own[i])
+            memcpy(part->own[i], part->data[i],
+                   (size_t)(part->rows * d->row_bytes[i]));
+    use_own_memory(d, part);
+    return OK;
+}
+
 /* Fills the part with size rows of the stream, fewer at its end.  A part that
  * has room for a whole batch receives it without a copy. */
 static Status
 fill_part(RtRebatch *d, RtElement *part, int64_t size)
 {
     if (size == d->batch && d->taken == d->element.rows)
-        TRY(next_batch_into(d, part));
+        TRY(give_batch(d, part, size));
     while (part->rows < size) {
         if (d->taken == d->element.rows)
             TRY(next_batch(d));
@@ -404,17 +449,12 @@ v2_part(RtRebatch *d, RtElement *part)
     return OK;
 }
 
-static RtNode *
-input_of(const RtRebatch *d, int replica)
-{
-    return d->inputs[d->num_inputs == 1 ? 0 : replica];
-}
-
 /* A part of no rows, all of whose components are zeros. */
 static void
 clear_part(const RtRebatch *d, RtElement *part)
 {
     part->rows = 0;
+    use_own_memory(d, part);
     for (int i = 0; i < d->num_components; i++)
         memset(part->data[i], 0, (size_t)d->part_bytes[i]);
 }
@@ -435,6 +475,7 @@ static Status
 next_part(RtRebatch *d, RtElement *part, int replica, bool *given)
 {
     part->rows = 0;
+    use_own_memory(d, part);
     if (d->kind == REBATCH_NONE)
         return whole_part(d, part, replica, given);
     if (!d->over)
@@ -483,6 +524,8 @@ rt_rebatch_archive(RtRebatch *d, RtArchive *ar)
 static void
 part_archive(const RtRebatch *d, RtElement *part, int replica, RtArchive *ar)
 {
+    if (ar->reads)
+        use_own_memory(d, part);
     if (d->kind == REBATCH_NONE) {
         rt_element_archive(input_of(d, replica), part, ar);
         return;

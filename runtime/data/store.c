@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "ir/analysis/footprint.h"
+#include "runtime/hal/wait.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
 
@@ -26,8 +27,10 @@ rt_store_new(const RtNode *n)
 {
     int64_t *offsets =
         NEW_ARRAY(n->arena, int64_t, (size_t)n->stage->types.len);
-    RtStore s = {.of = n, .offsets = offsets};
+    RtStore s = {.of = n, .offsets = offsets, .is_on_lines = true};
     s.slot_bytes = (size_t)ir_stored_element(n->module, n->stage, offsets);
+    for (int i = 0; i < n->stage->types.len; i++)
+        s.is_on_lines &= offsets[i] % CACHE_LINE == 0;
     s.block_slots = 1 + (int64_t)(BLOCK_BYTES / s.slot_bytes);
     return s;
 }
@@ -69,6 +72,16 @@ rt_store_get(const RtStore *s, int64_t i, RtElement *e)
     memcpy(&e->rows, from, sizeof e->rows);
     for (int k = 0; k < n->stage->types.len; k++)
         memcpy(e->data[k], from + s->offsets[k], (size_t)n->bytes[k]);
+}
+
+void
+rt_store_lend(const RtStore *s, int64_t i, RtElement *e)
+{
+    assert(i < s->len && s->is_on_lines);
+    char *from = slot_at(s, i);
+    memcpy(&e->rows, from, sizeof e->rows);
+    for (int k = 0; k < s->of->stage->types.len; k++)
+        e->data[k] = from + s->offsets[k];
 }
 
 const char *

@@ -17,6 +17,7 @@ typedef struct RtStore {
     _Atomic int64_t *kept_bytes; /* theirs are added; NULL: nobody asks */
     size_t slot_bytes;
     const int64_t *offsets; /* of the components in a slot */
+    bool is_on_lines;       /* all of them are on cache lines */
     int64_t block_slots;
     VEC(char *) blocks;
 } RtStore;
@@ -27,6 +28,9 @@ RtStore rt_store_new(const RtNode *n);
 void rt_store_add(RtStore *s, const RtElement *e);
 /* Copies element i to e. */
 void rt_store_get(const RtStore *s, int64_t i, RtElement *e);
+/* Sets e's data to those of element i, which stay there until it is dropped;
+ * only of a store that is on lines. */
+void rt_store_lend(const RtStore *s, int64_t i, RtElement *e);
 /* A component of element i. */
 const char *rt_store_component(const RtStore *s, int64_t i, int component);
 /* Drops element i; the last one gets its number. */

@@ -200,6 +200,15 @@ static const Row rows[] = {
     {"cache_of_batches", RANGE(0, 7) BATCH(4) "\ncache : i64[b4]\n"
      "repeat count=2 : i64[b4]", NULL, 2,
      "[0 1]/[2 3]; [4 5]/[6]; [0 1]/[2 3]; [4 5]/[6]"},
+    {"cache_of_batches_is_lent", RANGE(0, 6) WHOLE(2) "\ncache : i64[2]\n"
+     "repeat count=2 : i64[2]\nprefetch depth=2 : i64[2]", NULL, 1,
+     "[0 1]; [2 3]; [4 5]; [0 1]; [2 3]; [4 5]"},
+    {"cache_of_batches_with_a_short_one", RANGE(0, 5) BATCH(4)
+     "\ncache : i64[b4]\nrepeat count=3 : i64[b4]", NULL, 1,
+     "[0 1 2 3]; [4]; [0 1 2 3]; [4]; [0 1 2 3]; [4]"},
+    {"cache_of_batches_that_are_filled", RANGE(0, 5) BATCH(4)
+     "\ncache : i64[b4]\nrepeat count=3 : i64[b4]", "off", 1,
+     "[0 1 2 3]; [4 0 1 2]; [3 4 0 1]; [2 3 4]"},
     {"cache_of_nothing", RANGE(3, 3) CACHE REPEAT(-1) BATCH(2), NULL, 1, ""},
     {"cache_fails", RANGE(4, 9) MAP(no5, "i64") CACHE BATCH(1), NULL, 1,
      "[4]; error: there is a 5"},

@@ -300,7 +300,8 @@ launches_find_room_behind_rows_and_programs(void **state)
     arena_release(a);
 }
 
-/* Rows, then components, of which large ones begin on a cache line. */
+/* Rows, then components: large ones, and those of large elements, begin on a
+ * cache line. */
 static void
 large_components_are_aligned(void **state)
 {
@@ -313,6 +314,11 @@ large_components_are_aligned(void **state)
     assert_int_equal(ir_stored_element(m, &d->stages.data[1], offsets), 1600);
     assert_int_equal(offsets[0], 64);
     assert_int_equal(offsets[1], 1564);
+    m = with_dataset(
+        a, "bytes \"a\" : u8[5000]\nzip with @kept : u8[5000], u8[2]");
+    d = ir_dataset_find(m, "d");
+    assert_int_equal(ir_stored_element(m, &d->stages.data[1], offsets), 5184);
+    assert_int_equal(offsets[1], 5120);
     d = ir_dataset_find(m, "kept");
     assert_int_equal(ir_stored_element(m, &d->stages.data[1], offsets), 10);
     assert_int_equal(offsets[0], 8);

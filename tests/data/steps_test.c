@@ -209,6 +209,13 @@ static const Row rows[] = {
     {"cache_of_batches_that_are_filled", RANGE(0, 5) BATCH(4)
      "\ncache : i64[b4]\nrepeat count=3 : i64[b4]", "off", 1,
      "[0 1 2 3]; [4 0 1 2]; [3 4 0 1]; [2 3 4]"},
+    {"batches_of_one", RANGE(0, 9) BATCH(4), "off", 1,
+     "[0 1 2 3]; [4 5 6 7]; [8]"},
+    {"batches_of_one_are_filled", RANGE(0, 5) BATCH(4)
+     "\nrepeat count=2 : i64[b4]", "off", 1, "[0 1 2 3]; [4 0 1 2]; [3 4]"},
+    {"whole_batches_of_one", RANGE(0, 5) WHOLE(2), "off", 1, "[0 1]; [2 3]"},
+    {"batches_of_one_fail", RANGE(3, 9) MAP(no5, "i64") BATCH(2), "off", 1,
+     "[3 4]; error: there is a 5"},
     {"cache_of_nothing", RANGE(3, 3) CACHE REPEAT(-1) BATCH(2), NULL, 1, ""},
     {"cache_fails", RANGE(4, 9) MAP(no5, "i64") CACHE BATCH(1), NULL, 1,
      "[4]; error: there is a 5"},

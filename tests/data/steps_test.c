@@ -200,7 +200,7 @@ static const Row rows[] = {
     {"cache_of_batches", RANGE(0, 7) BATCH(4) "\ncache : i64[b4]\n"
      "repeat count=2 : i64[b4]", NULL, 2,
      "[0 1]/[2 3]; [4 5]/[6]; [0 1]/[2 3]; [4 5]/[6]"},
-    {"cache_of_batches_is_lent", RANGE(0, 6) WHOLE(2) "\ncache : i64[2]\n"
+    {"cache_of_whole_batches", RANGE(0, 6) WHOLE(2) "\ncache : i64[2]\n"
      "repeat count=2 : i64[2]\nprefetch depth=2 : i64[2]", NULL, 1,
      "[0 1]; [2 3]; [4 5]; [0 1]; [2 3]; [4 5]"},
     {"cache_of_batches_with_a_short_one", RANGE(0, 5) BATCH(4)
@@ -313,10 +313,80 @@ expect_joined(void **state)
     expect_twice(&j->row, j->second, true);
 }
 
+/* ---- elements that a cache lends ------------------------------------------ */
+
+/* Six large elements, in batches: as they are, and from a cache. */
+#define LARGE(end) RANGE(0, 205) WINDOW(200, 1) "batch size=4 " end
+#define OF_BATCHES LARGE("drop_remainder=0 : i64[b4, 200]\n")
+#define OF_WHOLE_BATCHES LARGE("drop_remainder=1 : i64[4, 200]\n")
+
+static const struct Lent {
+    const char *name, *batches, *type, *shard;
+    int replicas;
+} lent[] = {
+    {"lent_whole_batches", OF_WHOLE_BATCHES, "i64[4, 200]", NULL, 1},
+    {"lent_batches", OF_BATCHES, "i64[b4, 200]", NULL, 1},
+    {"lent_whole_batches_of_the_stream", OF_WHOLE_BATCHES, "i64[4, 200]", "off",
+     1},
+    {"lent_batches_that_are_filled", OF_BATCHES, "i64[b4, 200]", "off", 1},
+    {"lent_batches_of_two", OF_BATCHES, "i64[b4, 200]", NULL, 2},
+    {"lent_batches_of_two_of_the_stream", OF_BATCHES, "i64[b4, 200]", "off", 2},
+};
+
+enum { NUM_LENT = sizeof lent / sizeof *lent };
+
+static const char *
+lent_stages(Arena *a, const struct Lent *l, bool cached)
+{
+    const char *cache = cached ? arena_printf(a, "cache : %s\n", l->type) : "";
+    return arena_printf(a, "%s%srepeat count=3 : %s", l->batches, cache,
+                        l->type);
+}
+
+static void
+expect_lent(void **state)
+{
+    const struct Lent *l = *state;
+    Arena *a = arena_new(NULL, "test");
+    Pipe plain = {.stages = lent_stages(a, l, false),
+                  .shard = l->shard,
+                  .replicas = l->replicas};
+    Row row = {l->name, lent_stages(a, l, true), l->shard, l->replicas,
+               pipe_steps(a, &plain)};
+    expect_twice(&row, NULL, false);
+    expect_twice(&row, NULL, true);
+    arena_release(a);
+}
+
+static const void *
+next_data(const PipeRun *run)
+{
+    bool more;
+    assert_null(rt_iter_has_next(run->it, &more));
+    assert_true(more);
+    assert_null(rt_iter_next(run->it));
+    return rt_iter_data(run->it, 0, 0);
+}
+
+/* Steps that were copied would be in slots in turn. */
+static void
+lent_elements_stay_in_the_cache(void **state)
+{
+    Arena *a = arena_new(NULL, "test");
+    Pipe pipe = {.stages = lent_stages(a, &lent[0], true)};
+    PipeRun run = pipe_run(a, &pipe);
+    (void)state;
+    assert_null(rt_iter_open(run.it, 0));
+    const void *first = next_data(&run);
+    assert_ptr_equal(next_data(&run), first);
+    assert_ptr_equal(next_data(&run), first);
+    arena_release(a);
+}
+
 int
 main(void)
 {
-    struct CMUnitTest tests[NUM_ROWS + NUM_JOINED];
+    struct CMUnitTest tests[NUM_ROWS + NUM_JOINED + NUM_LENT + 1];
     for (int i = 0; i < NUM_ROWS; i++)
         tests[i] = (struct CMUnitTest){rows[i].name, expect_row, NULL, NULL,
                                        (void *)(uintptr_t)&rows[i]};
@@ -324,6 +394,12 @@ main(void)
         tests[NUM_ROWS + i] = (struct CMUnitTest){
             joined[i].row.name, expect_joined, NULL, NULL,
             (void *)(uintptr_t)&joined[i]};
-    return _cmocka_run_group_tests("steps", tests, NUM_ROWS + NUM_JOINED, NULL,
-                                   NULL);
+    int num = NUM_ROWS + NUM_JOINED;
+    for (int i = 0; i < NUM_LENT; i++)
+        tests[num++] =
+            (struct CMUnitTest){lent[i].name, expect_lent, NULL, NULL,
+                                (void *)(uintptr_t)&lent[i]};
+    tests[num++] =
+        (struct CMUnitTest)cmocka_unit_test(lent_elements_stay_in_the_cache);
+    return _cmocka_run_group_tests("steps", tests, (size_t)num, NULL, NULL);
 }

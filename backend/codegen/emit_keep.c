@@ -147,14 +147,13 @@ row_for(Emit *e, const KNode *x, const KVar *var, int64_t *room)
     return e->kept[x->id] = kept;
 }
 
-/* Whether y should be loaded, rather than computed. */
+/* Whether y, of a map, should be loaded, rather than computed. */
 static bool
 is_worth_it(const Pair *p, const KNode *y)
 {
     const KNode *x = p->image[y->id];
-    return y->kind == K_MAP && x && !p->e->kept[y->id] &&
-           dtype_is_float(y->dtype) && p->cost[y->id] >= LONG_VALUE &&
-           p->e->value_varying[x->id].lane;
+    return x && !p->e->kept[y->id] && dtype_is_float(y->dtype) &&
+           p->cost[y->id] >= LONG_VALUE && p->e->value_varying[x->id].lane;
 }
 
 /* From the last value on; the operands of one that is loaded are left alone. */

@@ -103,8 +103,9 @@ prefetch_a(const MicroKernel *a, Val k)
                 false);
 }
 
+/* The unroll factor of the loop over k. */
 static int
-unrolled(const GemmPlan *plan)
+unroll_factor(const GemmPlan *plan)
 {
     return plan->mr * plan->vectors > MANY_SUMS ? UNROLLED / 2 : UNROLLED;
 }
@@ -204,7 +205,7 @@ add_products(const MicroKernel *a, const Products *p, Val begin, Val end,
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
-    int round = unrolled(a->plan);
+    int round = unroll_factor(a->plan);
     Val rest = LLVMBuildURem(u->builder, be_sub(u, end, begin),
                              be_emit_word(e, round), "");
     Val middle = be_sub(u, end, rest);

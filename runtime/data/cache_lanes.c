@@ -74,10 +74,10 @@ cache_next(RtNode *n, RtElement *e, bool *end)
             return forget(c, st);
     }
     *end = c->given >= c->store.len;
-    if (!*end && e->own && c->store.is_on_lines)
-        rt_store_lend(&c->store, c->given++, e);
-    else if (!*end)
-        rt_store_get(&c->store, c->given++, e);
+    if (*end)
+        return OK;
+    bool lends = e->own && c->store.is_on_lines;
+    (lends ? rt_store_lend : rt_store_get)(&c->store, c->given++, e);
     return OK;
 }
 

@@ -454,7 +454,6 @@ static void
 clear_part(const RtRebatch *d, RtElement *part)
 {
     part->rows = 0;
-    use_own_memory(d, part);
     for (int i = 0; i < d->num_components; i++)
         memset(part->data[i], 0, (size_t)d->part_bytes[i]);
 }
@@ -524,8 +523,6 @@ rt_rebatch_archive(RtRebatch *d, RtArchive *ar)
 static void
 part_archive(const RtRebatch *d, RtElement *part, int replica, RtArchive *ar)
 {
-    if (ar->reads)
-        use_own_memory(d, part);
     if (d->kind == REBATCH_NONE) {
         rt_element_archive(input_of(d, replica), part, ar);
         return;

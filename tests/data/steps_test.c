@@ -315,7 +315,8 @@ expect_joined(void **state)
 
 /* ---- elements that a cache lends ------------------------------------------ */
 
-/* Six large elements, in batches: as they are, and from a cache. */
+/* Six large elements, in batches: as they are, and from a cache; with two slots
+ * for steps, so that one has rows of its own after it borrowed some. */
 #define LARGE(end) RANGE(0, 205) WINDOW(200, 1) "batch size=4 " end
 #define OF_BATCHES LARGE("drop_remainder=0 : i64[b4, 200]\n")
 #define OF_WHOLE_BATCHES LARGE("drop_remainder=1 : i64[4, 200]\n")
@@ -339,8 +340,8 @@ static const char *
 lent_stages(Arena *a, const struct Lent *l, bool cached)
 {
     const char *cache = cached ? arena_printf(a, "cache : %s\n", l->type) : "";
-    return arena_printf(a, "%s%srepeat count=3 : %s", l->batches, cache,
-                        l->type);
+    return arena_printf(a, "%s%srepeat count=3 : %s\nprefetch depth=1 : %s",
+                        l->batches, cache, l->type, l->type);
 }
 
 static void

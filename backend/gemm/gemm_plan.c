@@ -87,12 +87,16 @@ choose_vectors(int lanes, int64_t n)
     return vectors % 2 && vectors % 3 == 0 ? 3 : 2;
 }
 
-/* Rows whose accumulators fit in the registers beside a row of B and an element
- * of A. */
+/* Rows whose accumulators fit in the registers beside a row of B and elements
+ * of A for two products, but fill three quarters of them at most: LLVM loads
+ * what the next products need early, and spills accumulators for it. */
 static int
 most_mr(const Problem *x, int vectors)
 {
-    int most = (x->target->num_registers - 2) / vectors - 1;
+    int registers = x->target->num_registers, sums = registers * 3 / 4;
+    if (sums > registers - vectors - 2)
+        sums = registers - vectors - 2;
+    int most = sums / vectors;
     if (x->gemm->contract->contract.pairs) /* two accumulators each */
         most = (most + 1) / 2 > 1 ? (most + 1) / 2 : 1;
     return most < GEMM_MAX_MR ? most : GEMM_MAX_MR;

@@ -164,6 +164,13 @@ rt_program_invocation_init(RtInvocation *inv, const RtFunction *fn,
     inv->call.dims = dims;
 }
 
+void
+rt_invocation_moved(RtInvocation *inv, int i)
+{
+    char **all = (char **)(uintptr_t)inv->call.in; /* of addresses() */
+    all[i] = rt_ptr_address(inv->in[i]);
+}
+
 /* ---- values ------------------------------------------------------------- */
 
 char *

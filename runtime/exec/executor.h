@@ -140,6 +140,10 @@ void rt_program_invocation_init(RtInvocation *inv, const RtFunction *fn,
                                 RtExecutor *executor, const RtDevicePtr *in,
                                 const RtDevicePtr *out, const int64_t *dims);
 
+/* The memory that parameter i of a device program is in has moved: its address
+ * anew. */
+void rt_invocation_moved(RtInvocation *inv, int i);
+
 /* v of main or a dataset function; not for rows. */
 char *rt_host_value(const RtInvocation *inv, const RtValue *v);
 /* v of a device program. */

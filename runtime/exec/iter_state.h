@@ -8,6 +8,19 @@
 #include "runtime/exec/agreement.h"
 #include "runtime/exec/executor.h"
 
+/* A parameter of a program that is a component of the batch. */
+typedef struct RtBatchParam {
+    RtInvocation *inv;
+    int number;
+} RtBatchParam;
+
+/* A component of the batch on a replica that programs read where the iterator
+ * has it. */
+typedef struct RtBatchPart {
+    RtMemory memory; /* of the current step */
+    VEC(RtBatchParam) params;
+} RtBatchPart;
+
 struct RtIterBinding {
     const IrIter *ir;
     bool is_evaluators; /* main evaluate has it, and nobody else */
@@ -24,6 +37,9 @@ struct RtIterBinding {
     int num_ahead;  /* slots from there on that have steps */
     RtEvent *copied; /* for each slot and device: the step's data are read */
     RtEvent *taken;  /* and the slot is */
+    /* Of devices whose memory is the host's. */
+    bool *in_place;     /* for each component: programs read it in place */
+    RtBatchPart *parts; /* for each replica of this process, and component */
 };
 
 /* A dataset function in use: one thread at a time calls it. */

@@ -1,8 +1,11 @@
 /*
- * batch.c - copies batches to the devices
+ * batch.c - batches, on the devices
  *
- * In memory that is the host's, a batch is copied to its rows when main takes
- * the step.  Other devices have slots beside the rows: while programs compute
+ * Where devices reach the host's memory, programs read a batch where the
+ * iterator has it, if nobody else reads it: their parameters are pointers, which
+ * each step sets.  Other components are copied to their rows when main takes
+ * the step.  Processes of a job always copy: others map the arenas, and nothing
+ * else.  Other devices have slots beside the rows: while programs compute
  * with a batch, the next ones are copied to the slots, and from there to the
  * rows in their turn, where programs expect them.  Copies to a slot are on
  * their own queue and wait until the slot was read; programs wait until it was
@@ -10,10 +13,12 @@
  */
 #include "runtime/ops/batch.h"
 
+#include <assert.h>
 #include "ir/analysis/footprint.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/run_state.h"
+#include "runtime/ops/in_place.h"
 
 /* ---- slots --------------------------------------------------------------- */
 
@@ -75,6 +80,69 @@ component_bytes(const RtRun *run, const RtHostOp *h, int i, int64_t rows)
         if (word >= 0 && v.dims[k].word == word)
             v.dims[k] = (RtDim){v.dims[k].c + v.dims[k].k * rows, 0, -1};
     return rt_value_bytes(&v, run->main.dims);
+}
+
+/* ---- components in place ------------------------------------------------ */
+
+void
+rt_find_parts_in_place(RtRun *run, RtFunction *fn, const RtHostOp *h)
+{
+    RtIterBinding *it = h->iterator;
+    size_t n = (size_t)num_components(it);
+    it->in_place = NEW_ARRAY(run->arena, bool, n);
+    it->parts =
+        NEW_ARRAY(run->arena, RtBatchPart, n *(size_t)run->num_local);
+    if (!run->caps->is_host_visible || run->job || run->ps)
+        return;
+    IrUsers users = ir_users_find(run->arena, fn->ir->body);
+    for (int i = 0; i < num_components(it); i++)
+        it->in_place[i] = rt_is_read_in_place(&users, h->op, i);
+}
+
+/* Of the step that v is a component of; NULL: it has a row. */
+static RtBatchPart *
+part_of(const RtRun *run, const IrValue *v, int local)
+{
+    for (int i = 0; i < run->module->iters.len; i++) {
+        const RtIterBinding *it = &run->iterators[i];
+        if (it->next && v->def == it->next->op && it->in_place[v->index])
+            return &it->parts[local * num_components(it) + v->index];
+    }
+    return NULL;
+}
+
+bool
+rt_part_place(const RtRun *run, const IrValue *v, int local, RtDevicePtr *place)
+{
+    RtBatchPart *part = part_of(run, v, local);
+    if (!part)
+        return false;
+    part->memory.device = run->locals[local].device;
+    *place = (RtDevicePtr){&part->memory, 0};
+    return true;
+}
+
+void
+rt_follow_part(RtRun *run, const IrValue *v, int local, RtInvocation *inv,
+               int i)
+{
+    RtBatchPart *part = part_of(run, v, local);
+    RtBatchParam param = {inv, i};
+    if (part)
+        VEC_PUSH(run->arena, part->params, param);
+}
+
+/* Programs read n bytes at data from now on. */
+static void
+set_part(RtBatchPart *part, const void *data, size_t n)
+{
+    assert((uintptr_t)data % RT_VALUE_ALIGN == 0);
+    part->memory.address = (uintptr_t)data;
+    part->memory.host = (char *)(uintptr_t)data;
+    part->memory.bytes = n;
+    for (int i = 0; i < part->params.len; i++)
+        rt_invocation_moved(part->params.data[i].inv,
+                            part->params.data[i].number);
 }
 
 /* ---- copies ------------------------------------------------------------- */
@@ -175,25 +243,31 @@ copy_from_slots(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
     }
 }
 
+/* The batch of a replica, number local of this process. */
 static void
-copy_to_row(const RtIterBinding *it, const RtHostOp *h, RtQueue *q,
-            const RtExecutor *replica)
+hand_over(const RtRun *run, const RtIterBinding *it, const RtHostOp *h,
+          RtQueue *q, int local)
 {
-    for (int i = 0; i < num_components(it); i++)
-        q->device->ops->copy_in(q, rt_row(replica, &h->out[i]),
-                                rt_iter_data(it->iter, replica->replica, i),
-                                rt_value_bytes(&h->out[i], replica->dims));
+    const RtExecutor *replica = &run->locals[local];
+    for (int i = 0; i < num_components(it); i++) {
+        const void *data = rt_iter_data(it->iter, replica->replica, i);
+        size_t n = rt_value_bytes(&h->out[i], replica->dims);
+        if (it->next == h && it->in_place[i])
+            set_part(&it->parts[local * num_components(it) + i], data, n);
+        else
+            q->device->ops->copy_in(q, rt_row(replica, &h->out[i]), data, n);
+    }
 }
 
 static void
-copy_to_rows(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
+hand_over_all(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
 {
     int each = run->replicas_each;
     for (int i = 0; i < run->num_devices; i++) {
         RtDevice *d = run->devices[i];
         RtQueue *q = d->queues[QUEUE_COMPUTE];
         for (int k = 0; k < each; k++)
-            copy_to_row(it, h, q, &run->locals[i * each + k]);
+            hand_over(run, it, h, q, i * each + k);
         it->copied[i] = d->ops->record(q);
     }
 }
@@ -210,7 +284,7 @@ rt_copy_batch(RtRun *run, const RtHostOp *h)
 {
     RtIterBinding *it = h->iterator;
     if (!it->num_slots) {
-        copy_to_rows(run, it, h);
+        hand_over_all(run, it, h);
         return;
     }
     it->current = it->first;

@@ -230,6 +230,7 @@ rt_prepare_iter_next(RtRun *run, RtFunction *fn, RtHostOp *h)
                            "elements of \"%s\" have no place on the devices",
                            h->iterator->ir->datasets.data[0]);
     h->iterator->next = h;
+    rt_find_parts_in_place(run, fn, h);
     int32_t n = ir_next_rows(h->op);
     h->batch = n < 0 ? -1 : ir_symbol_batch(run->module, n);
     if (n >= 0)

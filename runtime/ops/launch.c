@@ -248,6 +248,16 @@ operand_place(const RtLaunch *l, const RtExecutor *executor, int i)
     return rt_ptr_add(executor->shared, (size_t)l->staged[i]);
 }
 
+/* Where a replica's programs find operand i. */
+static RtDevicePtr
+param_place(const RtRun *run, const RtLaunch *l, int local, int i)
+{
+    RtDevicePtr place;
+    if (rt_part_place(run, l->h->op->operands[i], local, &place))
+        return place;
+    return operand_place(l, &run->locals[local], i);
+}
+
 static void
 init_copied(RtRun *run, RtLaunch *l)
 {
@@ -274,6 +284,19 @@ init_sizes(RtRun *run, RtLaunch *l)
             NEW_ARRAY(run->arena, int64_t, num *BATCH_WORDS *MOST_SIZES);
 }
 
+/* Tells the parameters that are components of a batch in place where these are.
+ */
+static void
+follow_parts(RtRun *run, RtLaunch *l, int local)
+{
+    const IrOp *op = l->h->op;
+    for (int i = 0; i < op->num_operands; i++) {
+        rt_follow_part(run, op->operands[i], local, &l->plain[local], i);
+        if (l->full)
+            rt_follow_part(run, op->operands[i], local, &l->filled[local], i);
+    }
+}
+
 static void
 bind(RtRun *run, RtLaunch *l, int local)
 {
@@ -285,7 +308,7 @@ bind(RtRun *run, RtLaunch *l, int local)
     RtDevicePtr *out =
         NEW_ARRAY(run->arena, RtDevicePtr, (size_t)op->num_results);
     for (int i = 0; i < op->num_operands; i++)
-        in[i] = operand_place(l, executor, i);
+        in[i] = param_place(run, l, local, i);
     for (int i = 0; i < op->num_results; i++)
         out[i] = rt_row(executor, &l->h->out[i]);
     rt_program_invocation_init(&l->plain[local], l->program, executor, in, out,
@@ -293,6 +316,7 @@ bind(RtRun *run, RtLaunch *l, int local)
     if (l->full)
         rt_program_invocation_init(&l->filled[local], l->full, executor, in,
                                    out, dims);
+    follow_parts(run, l, local);
 }
 
 /* The calls of a device's replicas, each to the next. */

@@ -213,6 +213,8 @@ fold(const Simplify *s, IrOp *op)
         v = apply_rules(op);
     if (!v)
         v = pass_simplify_range(op);
+    if (!v)
+        v = pass_simplify_splat(op);
     return v || s->first ? v : pass_simplify_transposed_product(op);
 }
 

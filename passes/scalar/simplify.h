@@ -1,6 +1,7 @@
 /*
- * simplify.h - simplify's rules for successive moves (simplify_moves.c), and
- * for integers between known bounds (simplify_ranges.c)
+ * simplify.h - simplify's rules for successive moves (simplify_moves.c), for
+ * integers between known bounds (simplify_ranges.c), and for values whose
+ * elements are all one known number (simplify_splats.c)
  */
 #ifndef TFD_PASSES_SCALAR_SIMPLIFY_H
 #define TFD_PASSES_SCALAR_SIMPLIFY_H
@@ -18,5 +19,9 @@ IrValue *pass_simplify_transposed_product(IrOp *op);
 /* The replacement of a comparison that always holds or never does, or of a
  * minimum or maximum that is its first operand; else NULL. */
 IrValue *pass_simplify_range(IrOp *op);
+
+/* The replacement of a choice between equal numbers, or of a sum of equal
+ * numbers that every order of the additions gives exactly; else NULL. */
+IrValue *pass_simplify_splat(IrOp *op);
 
 #endif

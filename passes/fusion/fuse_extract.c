@@ -4,7 +4,8 @@
  * 1. They get an order (pass_fuse_order).
  * 2. From the last cluster to the first the results needed from each are known.
  *    A value of another kernel is recomputed rather than read if that is cheap
- *    and takes no more reads (rematerialize); or if it only moves or converts
+ *    and takes no more reads (rematerialize), as what a normalisation and an
+ *    activation make of the value before them, again in the gradient; or if it only moves or converts
  *    elements of operands of contractions, which are packed in any case.
  * 3. Kernels are made and the block is put together anew.
  *
@@ -18,7 +19,8 @@
 #include "passes/fusion/fuse.h"
 
 enum {
-    CHEAP = 2,        /* the cost of its code */
+    CHEAP = 3,        /* the cost of its code, */
+    MOST_COST = 12,   /* and of all that a value is made of */
     MAX_PROLOGUES = 4 /* of a contraction's operand, one after the other */
 };
 
@@ -158,27 +160,81 @@ is_read_in_step(const Extract *x, const IrValue *v, const Cluster *c)
     return true;
 }
 
+/* Maps that a kernel would compute to have a value, and what it would read for
+ * them beside what it reads already. */
+typedef struct Recipe {
+    const Extract *x;
+    const Cluster *cluster;
+    const IrType *shape;
+    const IrValue *source; /* of that shape, or NULL */
+    int cost;
+} Recipe;
+
+/* So small that reading it again costs nothing beside a value of the shape. */
+static bool
+is_narrow(const Recipe *r, const IrValue *y)
+{
+    enum { MUCH_SMALLER = 16 };
+    const IrModule *m = r->x->f->m;
+    int64_t bytes, all;
+    return ir_type_bytes(m, &y->type, &bytes) &&
+           ir_type_bytes(m, r->shape, &all) && bytes <= all / MUCH_SMALLER;
+}
+
+/* Whether a kernel may compute v itself, element by element. */
+static bool
+is_cheap_map(const Recipe *r, const IrValue *v)
+{
+    const Fuse *f = r->x->f;
+    const IrOp *op = v->def;
+    return op && op->block == r->x->block && !pass_fuse_is_scalar(&v->type) &&
+           pass_fuse_cluster(f, op)->computed && op->num_results == 1 &&
+           ((ir_op_info[op->kind].traits & ELEMENTWISE) ||
+            op->kind == OP_broadcast) &&
+           ir_op_code(op->kind)->cost <= CHEAP &&
+           pass_fuse_node(f, op)->epoch ==
+               pass_fuse_node(f, r->cluster->ops.data[0])->epoch;
+}
+
+static bool add_operand(Recipe *r, const IrValue *y);
+
+/* Adds the map that makes v; false if that is none, or one too many. */
+static bool
+add_map(Recipe *r, const IrValue *v)
+{
+    if (!is_cheap_map(r, v))
+        return false;
+    r->cost += ir_op_code(v->def->kind)->cost;
+    for (int i = 0; i < v->def->num_operands; i++)
+        if (r->cost > MOST_COST || !add_operand(r, v->def->operands[i]))
+            return false;
+    return true;
+}
+
+/* It is at hand, or the source is, or maps make it. */
+static bool
+add_operand(Recipe *r, const IrValue *y)
+{
+    const Extract *x = r->x;
+    if (is_free_value(y) || is_made_in(x, y, r->cluster) || is_read(x, y) ||
+        y == r->source)
+        return true;
+    if (!ir_type_same_shape(&y->type, r->shape))
+        return is_given(x, y) && is_narrow(r, y);
+    if (!is_given(x, y))
+        return add_map(r, y);
+    if (r->source)
+        return false;
+    r->source = y;
+    return true;
+}
+
 static bool
 may_rematerialize(const Extract *x, const IrValue *v, const Cluster *c)
 {
-    const IrOp *op = v->def;
-    int more = 0;
-    if (!op || op->block != x->block || pass_fuse_is_scalar(&v->type) ||
-        !pass_fuse_cluster(x->f, op)->computed || op->num_results != 1 ||
-        !(ir_op_info[op->kind].traits & ELEMENTWISE) ||
-        ir_op_code(op->kind)->cost > CHEAP || !is_read_in_step(x, v, c) ||
-        pass_fuse_node(x->f, op)->epoch !=
-            pass_fuse_node(x->f, c->ops.data[0])->epoch)
-        return false;
-    for (int i = 0; i < op->num_operands; i++) {
-        const IrValue *y = op->operands[i];
-        if (is_free_value(y) || is_made_in(x, y, c) || is_read(x, y))
-            continue;
-        if (!is_given(x, y) || !ir_type_same_shape(&y->type, &v->type) ||
-            ++more > 1)
-            return false;
-    }
-    return more == 0 || !is_needed_anyway(x, op);
+    Recipe r = {.x = x, .cluster = c, .shape = &v->type};
+    return is_cheap_map(&r, v) && is_read_in_step(x, v, c) && add_map(&r, v) &&
+           (!r.source || !is_needed_anyway(x, v->def));
 }
 
 /* ---- prologues of contractions ---------------------------- */

@@ -4,8 +4,8 @@
  * Where devices reach the host's memory, programs read a batch where the
  * iterator has it, if nobody else reads it: their parameters are pointers, which
  * each step sets.  Other components are copied to their rows when main takes
- * the step.  Processes of a job always copy: others map the arenas, and nothing
- * else.  Other devices have slots beside the rows: while programs compute
+ * the step, and all are where launches are recorded with their arguments, or
+ * other processes of a job map arenas and nothing else.  Other devices have slots beside the rows: while programs compute
  * with a batch, the next ones are copied to the slots, and from there to the
  * rows in their turn, where programs expect them.  Copies to a slot are on
  * their own queue and wait until the slot was read; programs wait until it was
@@ -92,7 +92,7 @@ rt_find_parts_in_place(RtRun *run, RtFunction *fn, const RtHostOp *h)
     it->in_place = NEW_ARRAY(run->arena, bool, n);
     it->parts =
         NEW_ARRAY(run->arena, RtBatchPart, n *(size_t)run->num_local);
-    if (!run->caps->is_host_visible || run->job || run->ps)
+    if (!run->caps->is_host_visible || run->enqueues || run->job || run->ps)
         return;
     IrUsers users = ir_users_find(run->arena, fn->ir->body);
     for (int i = 0; i < num_components(it); i++)

@@ -29,6 +29,7 @@ typedef struct Cluster {
     int64_t place; /* grows along the order */
     /* of pass_fuse_order */
     bool placed;
+    VEC(struct Cluster *) waiting; /* for this one's place */
     int next_op, next_need; /* how far its dependences were visited */
     /* of fuse_extract.c */
     IrOpList rematerialized; /* of other clusters, computed here too */
@@ -118,7 +119,8 @@ void pass_fuse_merge(Fuse *f, Cluster *a, Cluster *b);
 void pass_fuse_split(Fuse *f, Cluster *c);
 /* An order of b's clusters in which each comes after its dependences, close to
  * the current one: at the position of its last operation, or where its first
- * result is needed. */
+ * result is needed.  Updates of variables that take wide values come as soon as
+ * others have read the variables. */
 void pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order);
 
 /* ---- fuse_cycles.c ------------------------------------------------------ */

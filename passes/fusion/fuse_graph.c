@@ -10,6 +10,7 @@
  */
 #include <assert.h>
 #include <string.h>
+#include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
 #include "passes/support/op_index.h"
 
@@ -363,17 +364,147 @@ place_cluster(Fuse *f, Cluster *c, ClusterList *order)
     }
 }
 
+/* ---- updates ------------------------------------------------------------ */
+
+/* Bytes of a value at most; so many that it is wide, if that is not known. */
+static int64_t
+bytes_of(const Fuse *f, const IrValue *v)
+{
+    int64_t n;
+    return ir_type_bytes(f->m, &v->type, &n) ? n : IR_MAX_BYTES;
+}
+
+static IrOp *
+reader_of_widest(const Fuse *f, const Cluster *c, int64_t *bytes)
+{
+    IrOp *reader = NULL;
+    *bytes = -1;
+    for (int i = 0; i < c->ops.len; i++)
+        for (int j = 0; j < c->ops.data[i]->num_operands; j++) {
+            int64_t n = bytes_of(f, c->ops.data[i]->operands[j]);
+            if (n <= *bytes)
+                continue;
+            *bytes = n;
+            reader = c->ops.data[i];
+        }
+    return reader;
+}
+
+/* The bytes of c's results; -1: they are for others than writes of variables.
+ */
+static int64_t
+written_bytes(const Fuse *f, const Cluster *c)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < c->ops.len; i++) {
+        const IrOpList *users = &pass_fuse_node(f, c->ops.data[i])->users;
+        for (int j = 0; j < users->len; j++) {
+            if (pass_fuse_cluster(f, users->data[j]) == c)
+                continue;
+            if (users->data[j]->kind != OP_write)
+                return -1;
+            bytes += bytes_of(f, c->ops.data[i]->results[0]);
+        }
+    }
+    return bytes;
+}
+
+/* The operation from which on c may come, before its last one, or NULL.  A step
+ * has its updates at the end: there the wide values that a gradient is summed
+ * from are in no cache any more, and until then they take memory. */
+static IrOp *
+find_begin(const Fuse *f, const Cluster *c)
+{
+    enum { WIDER = 2 };
+    if (!c->computed || f->fn->kind != FUNC_PROGRAM)
+        return NULL;
+    int64_t widest, written = written_bytes(f, c);
+    IrOp *begin = reader_of_widest(f, c, &widest);
+    return written >= 0 && written <= widest / WIDER ? begin : NULL;
+}
+
+/* One of the clusters of ops that has no place yet and is not c, or NULL. */
+static Cluster *
+find_unplaced(const Fuse *f, const IrOpList *ops, const Cluster *c)
+{
+    for (int i = 0; i < ops->len; i++) {
+        Cluster *d = pass_fuse_cluster(f, ops->data[i]);
+        if (d != c && !d->placed && !pass_fuse_is_free(ops->data[i]))
+            return d;
+    }
+    return NULL;
+}
+
+/* One of those that use op's value, perhaps by views. */
+static Cluster *
+find_unplaced_user(const Fuse *f, const IrOp *op, const Cluster *c)
+{
+    const IrOpList *users = &pass_fuse_node(f, op)->users;
+    Cluster *found = find_unplaced(f, users, c);
+    for (int i = 0; i < users->len && !found; i++)
+        if (ir_op_info[users->data[i]->kind].traits & VIEW)
+            found = find_unplaced_user(f, users->data[i], c);
+    return found;
+}
+
+/* One that has to come before c: what c needs and, so that its results are made
+ * in the variables' bytes, all others that read these before the writes. */
+static Cluster *
+find_blocker(const Fuse *f, const Cluster *c)
+{
+    Cluster *found = NULL;
+    for (int i = 0; i < c->ops.len && !found; i++) {
+        const FuseNode *n = pass_fuse_node(f, c->ops.data[i]);
+        found = find_unplaced(f, &n->needs, c);
+        for (int j = 0; j < n->users.len && !found; j++) {
+            const IrOp *write = n->users.data[j];
+            if (write->kind != OP_write)
+                continue;
+            const IrOpList *before = &pass_fuse_node(f, write)->needs;
+            found = find_unplaced(f, before, c);
+            for (int k = 0; k < before->len && !found; k++)
+                if (before->data[k]->kind == OP_read)
+                    found = find_unplaced_user(f, before->data[k], c);
+        }
+    }
+    return found;
+}
+
+/* Places c, or lets it wait for one that has to come before. */
+static void
+place_or_wait(Fuse *f, Cluster *c, ClusterList *order)
+{
+    Cluster *blocker = find_blocker(f, c);
+    if (blocker)
+        VEC_PUSH(f->arena, blocker->waiting, c);
+    else
+        place_cluster(f, c, order);
+}
+
+static void
+place_waiting(Fuse *f, const Cluster *placed, ClusterList *order)
+{
+    for (int i = 0; i < placed->waiting.len; i++)
+        if (!placed->waiting.data[i]->placed)
+            place_or_wait(f, placed->waiting.data[i], order);
+}
+
 void
 pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
 {
+    int seen = order->len;
     for (IrOp *op = b->first; op; op = op->next) {
         Cluster *c = pass_fuse_cluster(f, op);
         c->placed = false;
-        c->next_op = c->next_need = 0;
+        c->next_op = c->next_need = c->waiting.len = 0;
     }
     for (IrOp *op = b->first; op; op = op->next) {
         Cluster *c = pass_fuse_cluster(f, op);
         if (!c->placed && VEC_LAST(c->ops) == op)
             place_cluster(f, c, order);
+        else if (!c->placed && find_begin(f, c) == op)
+            place_or_wait(f, c, order);
+        for (; seen < order->len; seen++)
+            place_waiting(f, order->data[seen], order);
     }
 }

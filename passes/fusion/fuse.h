@@ -16,6 +16,11 @@
 #include "passes/fusion/axes.h"
 #include "passes/support/pass.h"
 
+enum {
+    FUSE_MAX_OPS = 64,   /* of a kernel */
+    FUSE_MAX_ARRAYS = 48 /* its operands and results */
+};
+
 /* Operations of one block that become one kernel; or a single operation that
  * stays unchanged. */
 typedef struct Cluster {
@@ -30,6 +35,8 @@ typedef struct Cluster {
     /* of pass_fuse_order */
     bool placed;
     VEC(struct Cluster *) waiting; /* for this one's place */
+    VEC(struct Cluster *) blockers; /* of an update: that it waits for */
+    int next_blocker;              /* the first that may not be placed */
     int next_op, next_need; /* how far its dependences were visited */
     /* of fuse_extract.c */
     IrOpList rematerialized; /* of other clusters, computed here too */

@@ -5,8 +5,9 @@
  * 2. From the last cluster to the first the results needed from each are known.
  *    A value of another kernel is recomputed rather than read if that is cheap
  *    and takes no more reads (rematerialize), as what a normalisation and an
- *    activation make of the value before them, again in the gradient; or if it only moves or converts
- *    elements of operands of contractions, which are packed in any case.
+ *    activation make of the value before them, again in the gradient; or if it
+ *    only moves or converts elements of operands of contractions, which are
+ *    packed in any case.
  * 3. Kernels are made and the block is put together anew.
  *
  * Constants and their like are copied into every kernel that needs them.
@@ -130,16 +131,26 @@ is_given(const Extract *x, const IrValue *v)
     return false;
 }
 
-/* Whether other users of v need it in memory. */
+/* Whether user takes each element of v where it makes its own. */
+static bool
+is_in_step(const IrOp *user, const IrValue *v)
+{
+    return (ir_op_info[user->kind].traits & ELEMENTWISE) &&
+           ir_type_same_shape(&v->type, &user->results[0]->type);
+}
+
+/* Whether other users of op's value need it in memory. */
 static bool
 is_needed_anyway(const Extract *x, const IrOp *op)
 {
+    const Cluster *own = pass_fuse_cluster(x->f, op);
     const IrOpList *users = &pass_fuse_node(x->f, op)->users;
     if (pass_fuse_node(x->f, op)->needed)
         return true;
     for (int i = 0; i < users->len; i++) {
         const Cluster *c = pass_fuse_cluster(x->f, users->data[i]);
-        if (!c->computed || pass_fuse_is_contraction(users->data[i]))
+        if (!c->computed || pass_fuse_is_contraction(users->data[i]) ||
+            (c != own && !is_in_step(users->data[i], op->results[0])))
             return true;
     }
     return false;
@@ -150,24 +161,33 @@ static bool
 is_read_in_step(const Extract *x, const IrValue *v, const Cluster *c)
 {
     const IrOpList *users = &pass_fuse_node(x->f, v->def)->users;
-    for (int i = 0; i < users->len; i++) {
-        const IrOp *user = users->data[i];
-        if (pass_fuse_cluster(x->f, user) == c &&
-            (!(ir_op_info[user->kind].traits & ELEMENTWISE) ||
-             !ir_type_same_shape(&v->type, &user->results[0]->type)))
+    for (int i = 0; i < users->len; i++)
+        if (pass_fuse_cluster(x->f, users->data[i]) == c &&
+            !is_in_step(users->data[i], v))
             return false;
-    }
     return true;
 }
 
-/* Maps that a kernel would compute to have a value, and what it would read for
- * them beside what it reads already. */
+/* Whether y is what a variable has at some point, after which it may be written
+ * in place if nobody reads y any more. */
+static bool
+is_of_variable(const IrValue *y)
+{
+    const IrOp *op = y->def;
+    while (op && (ir_op_info[op->kind].traits & VIEW))
+        op = op->operands[0]->def;
+    return op && op->kind == OP_read;
+}
+
+/* How a kernel would compute a value: the maps, and what it would read for them
+ * beside what it reads already: one source at most, and narrow values. */
 typedef struct Recipe {
     const Extract *x;
     const Cluster *cluster;
     const IrType *shape;
     const IrValue *source; /* of that shape, or NULL */
-    int cost;
+    IrOpList maps;         /* each once */
+    int cost, num_reads;
 } Recipe;
 
 /* So small that reading it again costs nothing beside a value of the shape. */
@@ -196,6 +216,15 @@ is_cheap_map(const Recipe *r, const IrValue *v)
                pass_fuse_node(f, r->cluster->ops.data[0])->epoch;
 }
 
+static bool
+is_in_recipe(const Recipe *r, const IrOp *op)
+{
+    for (int i = 0; i < r->maps.len; i++)
+        if (r->maps.data[i] == op)
+            return true;
+    return false;
+}
+
 static bool add_operand(Recipe *r, const IrValue *y);
 
 /* Adds the map that makes v; false if that is none, or one too many. */
@@ -204,37 +233,47 @@ add_map(Recipe *r, const IrValue *v)
 {
     if (!is_cheap_map(r, v))
         return false;
+    if (is_in_recipe(r, v->def))
+        return true;
     r->cost += ir_op_code(v->def->kind)->cost;
+    VEC_PUSH(r->x->f->arena, r->maps, v->def);
     for (int i = 0; i < v->def->num_operands; i++)
         if (r->cost > MOST_COST || !add_operand(r, v->def->operands[i]))
             return false;
     return true;
 }
 
-/* It is at hand, or the source is, or maps make it. */
+/* It is at hand, or narrow, or the source, or maps make it. */
 static bool
 add_operand(Recipe *r, const IrValue *y)
 {
     const Extract *x = r->x;
     if (is_free_value(y) || is_made_in(x, y, r->cluster) || is_read(x, y) ||
-        y == r->source)
+        is_rematerialized(y, r->cluster) || y == r->source)
         return true;
-    if (!ir_type_same_shape(&y->type, r->shape))
-        return is_given(x, y) && is_narrow(r, y);
-    if (!is_given(x, y))
-        return add_map(r, y);
-    if (r->source)
+    bool given = is_given(x, y);
+    if (ir_type_same_shape(&y->type, r->shape)) {
+        if (!given)
+            return add_map(r, y);
+        if (r->source || is_of_variable(y))
+            return false;
+        r->source = y;
+    } else if (!given || !is_narrow(r, y)) {
         return false;
-    r->source = y;
+    }
+    r->num_reads++;
     return true;
 }
 
+/* Whether c may compute v, by *r. */
 static bool
-may_rematerialize(const Extract *x, const IrValue *v, const Cluster *c)
+find_recipe(const Extract *x, const IrValue *v, const Cluster *c, Recipe *r)
 {
-    Recipe r = {.x = x, .cluster = c, .shape = &v->type};
-    return is_cheap_map(&r, v) && is_read_in_step(x, v, c) && add_map(&r, v) &&
-           (!r.source || !is_needed_anyway(x, v->def));
+    *r = (Recipe){.x = x, .cluster = c, .shape = &v->type};
+    return is_cheap_map(r, v) && is_read_in_step(x, v, c) && add_map(r, v) &&
+           c->ops.len + c->rematerialized.len + r->maps.len <= FUSE_MAX_OPS &&
+           x->reads.len + r->num_reads <= FUSE_MAX_ARRAYS &&
+           (!r->source || !is_needed_anyway(x, v->def));
 }
 
 /* ---- prologues of contractions ---------------------------- */
@@ -327,19 +366,34 @@ may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
 
 /* ---- rematerialization -------------------------------------------------- */
 
+/* c computes maps in place of reading value number i, which they make. */
+static void
+compute_here(Extract *x, Cluster *c, const IrOpList *maps, int i)
+{
+    x->reads.data[i] = VEC_LAST(x->reads);
+    x->reads.len--;
+    for (int k = 0; k < maps->len; k++)
+        VEC_PUSH(x->f->arena, c->rematerialized, maps->data[k]);
+    for (int k = 0; k < maps->len; k++)
+        read_operands(x, c, maps->data[k]);
+}
+
 static void
 rematerialize(Extract *x, Cluster *c)
 {
     for (int i = 0; i < x->reads.len;) {
-        IrValue *v = x->reads.data[i];
-        if (!may_rematerialize(x, v, c) && !may_be_packed(x, v, c)) {
+        const IrValue *v = x->reads.data[i];
+        Recipe r;
+        if (find_recipe(x, v, c, &r)) {
+            compute_here(x, c, &r.maps, i);
+        } else if (may_be_packed(x, v, c)) {
+            IrOpList one = {0};
+            VEC_PUSH(x->f->arena, one, v->def);
+            compute_here(x, c, &one, i);
+        } else {
             i++;
             continue;
         }
-        x->reads.data[i] = VEC_LAST(x->reads);
-        x->reads.len--;
-        VEC_PUSH(x->f->arena, c->rematerialized, v->def);
-        read_operands(x, c, v->def);
         i = 0;
     }
 }

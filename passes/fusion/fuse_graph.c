@@ -423,58 +423,67 @@ find_begin(const Fuse *f, const Cluster *c)
     return written >= 0 && written <= widest / WIDER ? begin : NULL;
 }
 
-/* One of the clusters of ops that has no place yet and is not c, or NULL. */
-static Cluster *
-find_unplaced(const Fuse *f, const IrOpList *ops, const Cluster *c)
+static void
+come_after(const Fuse *f, Cluster *c, const IrOpList *ops)
 {
     for (int i = 0; i < ops->len; i++) {
         Cluster *d = pass_fuse_cluster(f, ops->data[i]);
-        if (d != c && !d->placed && !pass_fuse_is_free(ops->data[i]))
-            return d;
+        if (d != c && !pass_fuse_is_free(ops->data[i]))
+            VEC_PUSH(f->arena, c->blockers, d);
     }
-    return NULL;
 }
 
-/* One of those that use op's value, perhaps by views. */
-static Cluster *
-find_unplaced_user(const Fuse *f, const IrOp *op, const Cluster *c)
+/* Those that use op's value, perhaps by views, come before c. */
+static void
+come_after_users(const Fuse *f, Cluster *c, const IrOp *op)
 {
     const IrOpList *users = &pass_fuse_node(f, op)->users;
-    Cluster *found = find_unplaced(f, users, c);
-    for (int i = 0; i < users->len && !found; i++)
+    come_after(f, c, users);
+    for (int i = 0; i < users->len; i++)
         if (ir_op_info[users->data[i]->kind].traits & VIEW)
-            found = find_unplaced_user(f, users->data[i], c);
-    return found;
+            come_after_users(f, c, users->data[i]);
 }
 
-/* One that has to come before c: what c needs and, so that its results are made
- * in the variables' bytes, all others that read these before the writes. */
-static Cluster *
-find_blocker(const Fuse *f, const Cluster *c)
+/* So that the value that write takes, c's, is made in the variable's bytes, all
+ * others that read these come before c. */
+static void
+come_after_reads(const Fuse *f, Cluster *c, const IrOp *write)
 {
-    Cluster *found = NULL;
-    for (int i = 0; i < c->ops.len && !found; i++) {
+    const IrOpList *before = &pass_fuse_node(f, write)->needs;
+    come_after(f, c, before);
+    for (int i = 0; i < before->len; i++)
+        if (before->data[i]->kind == OP_read)
+            come_after_users(f, c, before->data[i]);
+}
+
+static void
+find_blockers(const Fuse *f, Cluster *c)
+{
+    for (int i = 0; i < c->ops.len; i++) {
         const FuseNode *n = pass_fuse_node(f, c->ops.data[i]);
-        found = find_unplaced(f, &n->needs, c);
-        for (int j = 0; j < n->users.len && !found; j++) {
-            const IrOp *write = n->users.data[j];
-            if (write->kind != OP_write)
-                continue;
-            const IrOpList *before = &pass_fuse_node(f, write)->needs;
-            found = find_unplaced(f, before, c);
-            for (int k = 0; k < before->len && !found; k++)
-                if (before->data[k]->kind == OP_read)
-                    found = find_unplaced_user(f, before->data[k], c);
-        }
+        come_after(f, c, &n->needs);
+        for (int j = 0; j < n->users.len; j++)
+            if (n->users.data[j]->kind == OP_write)
+                come_after_reads(f, c, n->users.data[j]);
     }
-    return found;
+}
+
+/* One that has to come before c and has no place yet, or NULL. */
+static Cluster *
+find_blocker(Cluster *c)
+{
+    while (c->next_blocker < c->blockers.len &&
+           c->blockers.data[c->next_blocker]->placed)
+        c->next_blocker++;
+    return c->next_blocker < c->blockers.len ? c->blockers.data[c->next_blocker]
+                                          : NULL;
 }
 
 /* Places c, or lets it wait for one that has to come before. */
 static void
 place_or_wait(Fuse *f, Cluster *c, ClusterList *order)
 {
-    Cluster *blocker = find_blocker(f, c);
+    Cluster *blocker = find_blocker(c);
     if (blocker)
         VEC_PUSH(f->arena, blocker->waiting, c);
     else
@@ -496,14 +505,17 @@ pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
     for (IrOp *op = b->first; op; op = op->next) {
         Cluster *c = pass_fuse_cluster(f, op);
         c->placed = false;
-        c->next_op = c->next_need = c->waiting.len = 0;
+        c->next_op = c->next_need = c->next_blocker = 0;
+        c->waiting.len = c->blockers.len = 0;
     }
     for (IrOp *op = b->first; op; op = op->next) {
         Cluster *c = pass_fuse_cluster(f, op);
-        if (!c->placed && VEC_LAST(c->ops) == op)
+        if (!c->placed && VEC_LAST(c->ops) == op) {
             place_cluster(f, c, order);
-        else if (!c->placed && find_begin(f, c) == op)
+        } else if (!c->placed && find_begin(f, c) == op) {
+            find_blockers(f, c);
             place_or_wait(f, c, order);
+        }
         for (; seen < order->len; seen++)
             place_waiting(f, order->data[seen], order);
     }

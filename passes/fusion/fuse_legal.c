@@ -32,8 +32,6 @@
 #include "passes/fusion/fuse.h"
 
 enum {
-    MAX_OPS = 64,      /* of a kernel */
-    MAX_ARRAYS = 48,   /* its operands and results */
     FEW_BYTES = 16384, /* of a space that one thread may do */
     COSTLY = 20,       /* the cost of its code */
     MAX_COSTLY = 2     /* how often such an operation is computed an element */
@@ -340,7 +338,8 @@ pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
 {
     assert(a != b && !a->into && !b->into);
     Check k = {.f = f, .a = a, .b = b};
-    if (a->ops.len + b->ops.len > MAX_OPS || (a->contracts && b->contracts) ||
+    if (a->ops.len + b->ops.len > FUSE_MAX_OPS ||
+        (a->contracts && b->contracts) ||
         pass_fuse_node(f, a->ops.data[0])->epoch !=
             pass_fuse_node(f, b->ops.data[0])->epoch ||
         !all_ops(&k, is_fusible) || !all_ops(&k, feeds_contraction) ||
@@ -351,7 +350,7 @@ pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
         return all_ops(&k, feeds_scatter);
     pass_axes_clear(f->axes);
     all_ops(&k, note_op);
-    if (k.num_arrays > MAX_ARRAYS || !pass_axes_number(f->axes))
+    if (k.num_arrays > FUSE_MAX_ARRAYS || !pass_axes_number(f->axes))
         return false;
     find_space(&k);
     *space = k.space;

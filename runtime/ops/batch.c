@@ -2,14 +2,16 @@
  * batch.c - batches, on the devices
  *
  * Where devices reach the host's memory, programs read a batch where the
- * iterator has it, if nobody else reads it: their parameters are pointers, which
- * each step sets.  Other components are copied to their rows when main takes
- * the step, and all are where launches are recorded with their arguments, or
- * other processes of a job map arenas and nothing else.  Other devices have slots beside the rows: while programs compute
- * with a batch, the next ones are copied to the slots, and from there to the
- * rows in their turn, where programs expect them.  Copies to a slot are on
- * their own queue and wait until the slot was read; programs wait until it was
- * written.
+ * iterator has it, if nobody else reads it: their parameters are pointers,
+ * which each step sets.  Other components are copied to their rows when main
+ * takes the step, and so are all of them where launches are recorded with their
+ * arguments, and in jobs, whose processes map each other's arenas and nothing
+ * else.
+ *
+ * Other devices have slots beside the rows: while programs compute with a
+ * batch, the next ones are copied to the slots, and from there to the rows in
+ * their turn, where programs expect them.  Copies to a slot are on their own
+ * queue and wait until the slot was read; programs wait until it was written.
  */
 #include "runtime/ops/batch.h"
 

@@ -492,6 +492,54 @@ limits_are_raised_and_lowered(void **state)
     assert_non_null(strstr(ran.err, "a nest of more than 2 values"));
 }
 
+/* VALUES values of MAPS maps of x, each with a number of its own. */
+enum { VALUES = 48, MAPS = 11 };
+
+static void
+add_value(Str *s, int number)
+{
+    str_addf(s, "let v%d = ", number);
+    for (int k = 0; k < MAPS; k++)
+        str_add(s, "(");
+    str_add(s, "x");
+    for (int k = 0; k < MAPS; k++)
+        str_addf(s, " %c %.4f)", k % 2 ? '+' : '*',
+                 1 + 0.0007 * (number * MAPS + k + 1));
+    str_addf(s, "\nlet s%d = cumsum(sum(v%d * v%d, axis = 0))\n", number,
+             number, number);
+}
+
+static void
+add_sum(Str *s, char name)
+{
+    for (int i = 0; i < VALUES; i++)
+        str_addf(s, "%s%c%d", i ? " + " : "", name, i);
+}
+
+/* One sum reads all of them: a kernel that computed each again would have more
+ * operations than kernels may. */
+static void
+maps_of_many_values_are_computed_once(void **state)
+{
+    Arena *a = *state;
+    Str s = str_new(a);
+    str_add(&s,
+            "dataset d = range(2048).map(fn(i) = (normal((64,), seed = 1, "
+            "index = i), normal((64,), seed = 2, index = i)))"
+            ".batch(1024, drop_remainder = true)\nfn step(x, y) {\n");
+    for (int i = 0; i < VALUES; i++)
+        add_value(&s, i);
+    str_add(&s, "let t = ");
+    add_sum(&s, 's');
+    str_add(&s, "\nreturn sum(sum(y - t + ");
+    add_sum(&s, 'v');
+    str_add(&s, ", axis = 0))\n}\nmain { for (x, y) in distribute(d) { let l = "
+                "reduce(sum, run step(x, y))\nprint(\"{l}\") } }\n");
+    const char *path = arena_printf(a, "%s/maps.tfd", work_dir(a));
+    write_text(path, str_text(&s));
+    run_ok(a, "tfdc %s", path);
+}
+
 int
 main(void)
 {
@@ -504,6 +552,8 @@ main(void)
                                         release_arena),
         cmocka_unit_test(each_limit_has_its_program),
         cmocka_unit_test_setup_teardown(limits_are_raised_and_lowered,
+                                        new_arena, release_arena),
+        cmocka_unit_test_setup_teardown(maps_of_many_values_are_computed_once,
                                         new_arena, release_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,4 +31,14 @@ ir_users_of(const IrUsers *users, const IrValue *v)
     return found ? found : &none;
 }
 
+/* Whether v is an operand of op itself. */
+static inline bool
+ir_is_operand(const IrOp *op, const IrValue *v)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (op->operands[i] == v)
+            return true;
+    return false;
+}
+
 #endif

@@ -27,6 +27,7 @@
 #include "ir/ir.h"
 #include "ir/loop.h"
 #include "ir/table.h"
+#include "ir/analysis/users.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "passes/distribute/central.h"
@@ -255,15 +256,6 @@ note_device_uses(Replicate *r, IrBlock *b, bool on_devices)
     }
 }
 
-static bool
-is_used_by(const IrValue *v, const IrOp *op)
-{
-    for (int i = 0; i < op->num_operands; i++)
-        if (op->operands[i] == v)
-            return true;
-    return false;
-}
-
 /* The operation before which main fetches the value: after other reads, which
  * one program does together.  NULL if devices do work before it, in the program
  * that reads. */
@@ -273,7 +265,7 @@ first_host_use(const IrOp *read)
     IrOp *op = read->next;
     for (; op->kind == OP_read ||
            (ir_op_info[op->kind].effect == PURE && !is_device_op(op) &&
-            !is_used_by(read->results[0], op));
+            !ir_is_operand(op, read->results[0]));
          op = op->next)
         ;
     return is_device_op(op) ? NULL : op;

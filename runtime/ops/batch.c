@@ -5,8 +5,8 @@
  * iterator has it, if nobody else reads it: their parameters are pointers,
  * which each step sets.  Other components are copied to their rows when main
  * takes the step, and so are all of them where launches are recorded with their
- * arguments, and in jobs, whose processes map each other's arenas and nothing
- * else.
+ * arguments, in runs with servers, and in jobs, whose processes map each other's
+ * arenas and nothing else.
  *
  * Other devices have slots beside the rows: while programs compute with a
  * batch, the next ones are copied to the slots, and from there to the rows in
@@ -282,7 +282,7 @@ slot_after(const RtIterBinding *it, int n)
 }
 
 void
-rt_copy_batch(RtRun *run, const RtHostOp *h)
+rt_hand_over_batch(RtRun *run, const RtHostOp *h)
 {
     RtIterBinding *it = h->iterator;
     if (!it->num_slots) {

@@ -23,7 +23,7 @@ void rt_follow_part(RtRun *run, const IrValue *v, int local, RtInvocation *inv,
 
 /* Hands the current step's batch to programs: enqueues copies to the rows of
  * h, except for components in place. */
-void rt_copy_batch(RtRun *run, const RtHostOp *h);
+void rt_hand_over_batch(RtRun *run, const RtHostOp *h);
 /* While programs run: enqueues copies of the next steps that are there. */
 void rt_copy_ahead(RtRun *run);
 

@@ -22,21 +22,12 @@ moves_iterator(const IrOp *op, const IrOp *next)
            strcmp(ir_text(op, A_iter), ir_text(next, A_iter)) == 0;
 }
 
-static bool
-uses(const IrOp *op, const IrValue *v)
-{
-    for (int i = 0; i < op->num_operands; i++)
-        if (op->operands[i] == v)
-            return true;
-    return false;
-}
-
 static void
 search_op(Search *s, const IrOp *op)
 {
     if (ir_is_loop(op) || moves_iterator(op, s->next))
         s->fails = true;
-    if (uses(op, s->component)) {
+    if (ir_is_operand(op, s->component)) {
         s->users_left--;
         if (op->kind != OP_launch)
             s->fails = true;

@@ -4,8 +4,8 @@
  *
  * A batch is the iterator's until its next step is taken.  A component that
  * nobody reads but programs that main runs before then need not be copied to
- * the devices if these reach the iterator's memory.  At the rounds of a loop it
- * may be saved in a checkpoint, from where it was copied to.
+ * the devices if these reach the iterator's memory.  Checkpoints, which are
+ * written between rounds of loops, find batches in their rows.
  */
 #ifndef TFD_RUNTIME_OPS_IN_PLACE_H
 #define TFD_RUNTIME_OPS_IN_PLACE_H

@@ -341,7 +341,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",
                         h->iterator->ir->datasets.data[0]);
-    rt_copy_batch(run, h);
+    rt_hand_over_batch(run, h);
     run->stats.data += rt_seconds() - begin;
     return EXEC_OK;
 }

@@ -12,6 +12,7 @@
 #define TFD_PASSES_FUSION_FUSE_H
 
 #include <assert.h>
+#include "ir/type_bounds.h"
 #include "ir/analysis/users.h"
 #include "passes/fusion/axes.h"
 #include "passes/support/pass.h"
@@ -34,10 +35,10 @@ typedef struct Cluster {
     int64_t place; /* grows along the order */
     /* of pass_fuse_order */
     bool placed;
-    VEC(struct Cluster *) waiting; /* for this one's place */
-    VEC(struct Cluster *) blockers; /* of an update: that it waits for */
-    int next_blocker;              /* the first that may not be placed */
     int next_op, next_need; /* how far its dependences were visited */
+    VEC(struct Cluster *) waiting;  /* for this one's place */
+    VEC(struct Cluster *) blockers; /* of an update: they come before it */
+    int next_blocker;               /* all before it are placed */
     /* of fuse_extract.c */
     IrOpList rematerialized; /* of other clusters, computed here too */
 } Cluster;
@@ -90,6 +91,13 @@ pass_fuse_updates_in_place(const IrOp *op, int i)
 }
 /* Whether a value has one element. */
 bool pass_fuse_is_scalar(const IrType *t);
+/* The bytes of v, at most; IR_MAX_BYTES if nothing is known of them. */
+static inline int64_t
+pass_fuse_bytes(const Fuse *f, const IrValue *v)
+{
+    int64_t n;
+    return ir_type_bytes(f->m, &v->type, &n) ? n : IR_MAX_BYTES;
+}
 
 /* ---- fuse_graph.c ------------------------------------------------------- */
 

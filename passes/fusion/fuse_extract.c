@@ -16,7 +16,6 @@
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
-#include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
 
 enum {
@@ -318,13 +317,6 @@ is_for_contractions(const Extract *x, const IrOp *op, int depth)
     return users->len > 0;
 }
 
-static int64_t
-bytes_of(const Extract *x, const IrValue *v)
-{
-    int64_t n;
-    return ir_type_bytes(x->f->m, &v->type, &n) ? n : IR_MAX_BYTES;
-}
-
 /* Whether extending y's lifetime takes no more memory than the values that
  * prologues compute from it: it is live anyway, or as small as all of them. */
 static bool
@@ -337,8 +329,8 @@ may_live_on(const Extract *x, const IrValue *y)
     for (int i = 0; i < users->len; i++)
         if (is_prologue(users->data[i]) &&
             is_for_contractions(x, users->data[i], 0))
-            instead += bytes_of(x, users->data[i]->results[0]);
-    return bytes_of(x, y) <= instead;
+            instead += pass_fuse_bytes(x->f, users->data[i]->results[0]);
+    return pass_fuse_bytes(x->f, y) <= instead;
 }
 
 /* Whether contractions may rematerialize op, and its operands in turn, from

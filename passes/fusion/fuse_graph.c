@@ -10,7 +10,6 @@
  */
 #include <assert.h>
 #include <string.h>
-#include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
 #include "passes/support/op_index.h"
 
@@ -366,14 +365,6 @@ place_cluster(Fuse *f, Cluster *c, ClusterList *order)
 
 /* ---- updates ------------------------------------------------------------ */
 
-/* Bytes of a value at most; so many that it is wide, if that is not known. */
-static int64_t
-bytes_of(const Fuse *f, const IrValue *v)
-{
-    int64_t n;
-    return ir_type_bytes(f->m, &v->type, &n) ? n : IR_MAX_BYTES;
-}
-
 static IrOp *
 reader_of_widest(const Fuse *f, const Cluster *c, int64_t *bytes)
 {
@@ -381,7 +372,7 @@ reader_of_widest(const Fuse *f, const Cluster *c, int64_t *bytes)
     *bytes = -1;
     for (int i = 0; i < c->ops.len; i++)
         for (int j = 0; j < c->ops.data[i]->num_operands; j++) {
-            int64_t n = bytes_of(f, c->ops.data[i]->operands[j]);
+            int64_t n = pass_fuse_bytes(f, c->ops.data[i]->operands[j]);
             if (n <= *bytes)
                 continue;
             *bytes = n;
@@ -403,7 +394,7 @@ written_bytes(const Fuse *f, const Cluster *c)
                 continue;
             if (users->data[j]->kind != OP_write)
                 return -1;
-            bytes += bytes_of(f, c->ops.data[i]->results[0]);
+            bytes += pass_fuse_bytes(f, c->ops.data[i]->results[0]);
         }
     }
     return bytes;

@@ -59,16 +59,12 @@ fold_elementwise(IrOp *op)
     if (!ir_can_eval(op->kind) || op->num_operands > 3 ||
         !known_operands(op, x))
         return NULL;
-    const IrType *t = &op->results[0]->type;
-    IrBlock *b = ir_block_scratch(op);
-    IrValue *v = ir_const_fill(b, t->dtype, t->rank, t->dims,
-                               ir_eval(op->kind, t->dtype, x), op->loc);
-    ir_stamp(b, op->reason ? op->reason
-                           : ir_reason(op->module, "simplify.fold",
-                                       pass_loc(op), "%s of known values",
-                                       ir_op_info[op->kind].name));
-    ir_splice_before(op, b);
-    return v;
+    DType t = op->results[0]->type.dtype;
+    const IrReason *why = op->reason;
+    if (!why)
+        why = ir_reason(op->module, "simplify.fold", pass_loc(op),
+                        "%s of known values", ir_op_info[op->kind].name);
+    return pass_simplify_fill(op, ir_eval(op->kind, t, x), why);
 }
 
 static bool

@@ -20,6 +20,9 @@ IrValue *pass_simplify_transposed_product(IrOp *op);
  * minimum or maximum that is its first operand; else NULL. */
 IrValue *pass_simplify_range(IrOp *op);
 
+/* x in every element of a value like op's result, before op. */
+IrValue *pass_simplify_fill(IrOp *op, Scalar x, const IrReason *why);
+
 /* The replacement of a choice between equal numbers, or of a sum of equal
  * numbers that every order of the additions gives exactly; else NULL. */
 IrValue *pass_simplify_splat(IrOp *op);

@@ -99,15 +99,11 @@ compare(IrOpKind kind, Range x, Range y)
 static IrValue *
 known_truth(IrOp *op, bool holds)
 {
-    IrBlock *b = ir_block_scratch(op);
-    const IrType *t = &op->results[0]->type;
     Scalar x = {.dtype = DT_bool, .i = holds};
-    IrValue *v = ir_const_fill(b, DT_bool, t->rank, t->dims, x, op->loc);
-    ir_stamp(b, ir_reason(op->module, "simplify.range", pass_loc(op),
-                          "%s of numbers between known bounds",
-                          ir_op_info[op->kind].name));
-    ir_splice_before(op, b);
-    return v;
+    const IrReason *why = ir_reason(
+        op->module, "simplify.range", pass_loc(op),
+        "%s of numbers between known bounds", ir_op_info[op->kind].name);
+    return pass_simplify_fill(op, x, why);
 }
 
 static bool

@@ -11,13 +11,13 @@
 #include "passes/scalar/simplify.h"
 #include "passes/support/pass.h"
 
-static IrValue *
-filled(IrOp *op, Scalar x, const char *rule, const char *what)
+IrValue *
+pass_simplify_fill(IrOp *op, Scalar x, const IrReason *why)
 {
     IrBlock *b = ir_block_scratch(op);
     const IrType *t = &op->results[0]->type;
     IrValue *v = ir_const_fill(b, t->dtype, t->rank, t->dims, x, op->loc);
-    ir_stamp(b, ir_reason(op->module, rule, pass_loc(op), "%s", what));
+    ir_stamp(b, why);
     ir_splice_before(op, b);
     return v;
 }
@@ -40,7 +40,9 @@ simplify_where(IrOp *op)
     if (!ir_const_known(op->operands[1], &x) ||
         !ir_const_known(op->operands[2], &y) || !equal_bits(x, y))
         return NULL;
-    return filled(op, x, "simplify.choice", "where(c, x, x)");
+    const IrReason *why = ir_reason(op->module, "simplify.choice",
+                                    pass_loc(op), "where(c, x, x)");
+    return pass_simplify_fill(op, x, why);
 }
 
 /* ---- sums --------------------------------------------------------------- */
@@ -89,8 +91,9 @@ simplify_sum(IrOp *op)
         !has_exact_multiples(t, x[0], n))
         return NULL;
     x[1] = (Scalar){.dtype = t, .f = (double)n};
-    return filled(op, ir_eval(OP_mul, t, x), "simplify.count",
-                  "a sum of equal numbers");
+    const IrReason *why = ir_reason(op->module, "simplify.count", pass_loc(op),
+                                    "a sum of equal numbers");
+    return pass_simplify_fill(op, ir_eval(OP_mul, t, x), why);
 }
 
 IrValue *

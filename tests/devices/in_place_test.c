@@ -3,12 +3,10 @@
  *
  * A row is what main does with a batch %x, and whether it needs no copy of it.
  */
-#include "tests/unit/unit.h"
+#include "tests/ir/module.h"
 
 #include "runtime/ops/in_place.h"
 #include "ir/base/str.h"
-#include "ir/text/text.h"
-#include "ir/verify/verify.h"
 
 #define STEP(y, x, at)                                                         \
     "%" y ": i64 per_replica [row+" at "] = launch %" x " {program=@step}\n"
@@ -68,19 +66,6 @@ static const Row rows[] = {
 
 enum { NUM_ROWS = sizeof rows / sizeof *rows };
 
-static IrModule *
-parse(Arena *a, const char *text)
-{
-    Diag *d = diag_new(a);
-    uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
-    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
-    if (!m || !ir_verify(m, d)) {
-        diag_print(d, stderr);
-        fail_msg("this is no IR:\n%s", text);
-    }
-    return m;
-}
-
 static const char before[] =
     "tfd-ir 1 phase placed\n"
     "strategy mirrored devices \"cpu:0\" replicas 1\n"
@@ -107,7 +92,7 @@ expect_place(void **state)
     str_add(&text, before);
     str_add(&text, row->text);
     str_add(&text, after);
-    const IrModule *m = parse(a, str_text(&text));
+    const IrModule *m = module_of_text(a, str_text(&text));
     IrUsers users = ir_users_find(a, m->first->body);
     const IrOp *next = m->first->body->first;
     while (next->kind != OP_iter_next)

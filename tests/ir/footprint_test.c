@@ -4,30 +4,15 @@
  * The number of elements in each stage is counted by hand here;
  * tests/e2e/memory_test compares the bytes with the memory of running programs.
  */
-#include "tests/unit/unit.h"
+#include "tests/ir/module.h"
 
 #include "ir/analysis/footprint.h"
 #include "ir/dataset/stage.h"
-#include "ir/text/text.h"
-#include "ir/verify/verify.h"
-
-static IrModule *
-parse(Arena *a, const char *text)
-{
-    Diag *d = diag_new(a);
-    uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
-    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
-    if (!m || !ir_verify(m, d)) {
-        diag_print(d, stderr);
-        fail_msg("this is no IR:\n%s", text);
-    }
-    return m;
-}
 
 static IrModule *
 with_dataset(Arena *a, const char *stages)
 {
-    return parse(a, arena_printf(a,
+    return module_of_text(a, arena_printf(a,
                                  "tfd-ir 1 phase ir\n"
                                  "strategy mirrored devices \"cpu:0\" "
                                  "replicas 1\n"
@@ -124,7 +109,7 @@ whole_elements_are_held_for_each_replica(void **state)
     (void)state;
     Arena *a = arena_new(NULL, "test");
     const IrModule *m =
-        parse(a, "tfd-ir 1 phase ir\n"
+        module_of_text(a, "tfd-ir 1 phase ir\n"
                  "strategy mirrored devices \"cpu:0-1\" replicas 2\n"
                  "symbols b <= 2 alone, b1 <= 5 alone, n <= 5, N <= 10\n"
                  "dataset @d {\n"
@@ -285,7 +270,7 @@ launches_find_room_behind_rows_and_programs(void **state)
         "}\n";
     (void)state;
     Arena *a = arena_new(NULL, "test");
-    IrLaunchFootprints rooms = ir_launch_footprints(a, parse(a, text));
+    IrLaunchFootprints rooms = ir_launch_footprints(a, module_of_text(a, text));
     int64_t offset = -1;
     assert_int_equal(rooms.len, 3);
     assert_int_equal(rooms.data[0].rows_end, 64);

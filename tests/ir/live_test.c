@@ -4,13 +4,11 @@
  * A row is the text of main and, for its loop with safepoints, the names of the
  * values that a checkpoint there must have.
  */
-#include "tests/unit/unit.h"
+#include "tests/ir/module.h"
 
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live.h"
 #include "ir/base/str.h"
-#include "ir/text/text.h"
-#include "ir/verify/verify.h"
 
 #define HAS_NEXT "  %more: bool = iter_has_next {iter=@it}\n  yield %more\n"
 #define NUMBER(name, value)                                                    \
@@ -93,27 +91,13 @@ names_of(const IrValues *values)
     return str_text(&s);
 }
 
-static IrModule *
-parse(const char *text)
-{
-    Diag *d = diag_new(arena);
-    uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
-    IrModule *m =
-        ir_parse(arena, intern_new(arena), d, file, text, strlen(text));
-    if (!m || !ir_verify(m, d)) {
-        diag_print(d, stderr);
-        fail_msg("this is no IR:\n%s", text);
-    }
-    return m;
-}
-
 static void
 expect_live(void **state)
 {
     const Row *row = *state;
     arena = arena_new(NULL, "test");
     IrModule *m =
-        parse(arena_printf(arena,
+        module_of_text(arena, arena_printf(arena,
                            "tfd-ir 1 phase ir\n"
                            "strategy mirrored devices \"cpu:0\" replicas 1\n"
                            "dataset @d {\n  range start=0 stop=9 : i64\n"

@@ -54,7 +54,8 @@ enum {
 static const char *const to_names[] = {
     "ast", "ir", "placed", "kernels", "llvm", "asm", "ptx", "plan", NULL};
 static const char *const from_names[] = {"ir", "placed", "kernels", NULL};
-static const char *const precision_names[] = {"exact", "tf32", NULL};
+static const char *const precision_names[] = {"exact", "tf32", "vdpbf16ps",
+                                              NULL};
 static const char *const level_names[] = {"0", "1", "2", "3", NULL};
 
 static const OptionRow rows[NUM_OPTS] = {
@@ -138,17 +139,20 @@ static const OptionRow rows[NUM_OPTS] = {
                     .arg = "LIST",
                     .help = "the machines that the plan has code for: native "
                             "(this one), x86-64-v3, x86-64-v4, "
-                            "x86-64-v4+amx, and sm_80 or sm_90 for GPUs "
+                            "x86-64-v4+bf16, x86-64-v4+amx, and sm_80 or "
+                            "sm_90 for GPUs "
                             "(default: native; for cuda devices "
                             "native,sm_80)"},
     [OPT_PRECISION] = {.name = "precision",
                        .arg = "NAME",
                        .values = precision_names,
-                       .help = "how GPUs compute products of matrices and "
-                               "convolutions: with the same bits as all other "
-                               "devices (exact, the default), or on tensor "
-                               "cores, with operands rounded to TF32 and "
-                               "another order of sums"},
+                       .help = "how products of matrices and convolutions "
+                               "are added: to the same bits everywhere (exact, "
+                               "the default); on GPUs by tensor cores, with "
+                               "operands rounded to TF32 and an order of their "
+                               "own; or those of bf16 in the order of x86's "
+                               "vdpbf16ps, again to the same bits everywhere, "
+                               "faster on CPUs that have it and no AMX"},
     [OPT_CHECK_NAN] = {.name = "check-nan",
                        .help = "each operation in a kernel of its own, so that "
                                "tfd-run --check-nan names the one that makes a "
@@ -693,8 +697,8 @@ read_options(Tfdc *t)
     t->passes = (PassOptions){
         .level = level,
         .keep_apart = options_given(o, OPT_CHECK_NAN),
-        .tf32 = choice(precision_names,
-                       options_value(o, OPT_PRECISION, "exact")) == 1,
+        .precision = (PassPrecision)choice(
+            precision_names, options_value(o, OPT_PRECISION, "exact")),
         .verify_each = options_given(o, OPT_VERIFY),
         .time = options_given(o, OPT_TIME),
         .after = after_pass,

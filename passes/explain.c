@@ -14,6 +14,7 @@
 #include "ir/dataset/sharding.h"
 #include "ir/dataset/stage.h"
 #include "ir/ir.h"
+#include "ir/rules/pairs.h"
 #include "ir/rules/tf32.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
@@ -276,10 +277,10 @@ explain_host(Str *out, Arena *a, const IrModule *m, int64_t devices)
                  (long long)room.bytes, room.of);
 }
 
-/* ---- GPUs ---------------------------------------------------------------- */
+/* ---- precision ----------------------------------------------------------- */
 
 typedef struct Products {
-    int all, tf32;
+    int all, tf32, of_bf16, one_chain;
 } Products;
 
 static void
@@ -288,6 +289,8 @@ count_product(IrOp *op, void *data)
     Products *p = data;
     p->all += ir_can_be_tf32(op);
     p->tf32 += ir_is_tf32(op);
+    p->of_bf16 += ir_adds_pairs(op);
+    p->one_chain += ir_pair_order(op) == IR_ONE_CHAIN;
 }
 
 /* Nothing where all products are exact.  Variants of a program count each. */
@@ -297,14 +300,22 @@ explain_precision(Str *out, const IrModule *m)
     Products p = {0};
     for (const IrFunc *fn = m->first; fn; fn = fn->next)
         ir_walk(fn->body, count_product, &p);
-    if (p.tf32)
+    if (p.tf32 && ir_devices_have(m->devices, DEVICE_cuda))
         str_addf(out,
                  "\nprecision\n  %d of %d products of f32, bf16 and f16 may be "
                  "computed in TF32 by GPUs' tensor cores, which have an order "
                  "of sums of their own: results differ from those of a CPU "
                  "(--precision tf32)\n",
                  p.tf32, p.all);
+    if (p.one_chain)
+        str_addf(out,
+                 "\nprecision\n  %d of %d products of bf16 are added in the "
+                 "order of vdpbf16ps, on every device: results have other bits "
+                 "than without --precision vdpbf16ps\n",
+                 p.one_chain, p.of_bf16);
 }
+
+/* ---- GPUs ---------------------------------------------------------------- */
 
 static void
 explain_part(Str *out, const char *what, int64_t bytes, const char *note)
@@ -427,7 +438,6 @@ pass_explain(Str *out, const IrModule *m)
     pass_explain_inserted(out, m);
     pass_explain_processes(out, m);
     pass_explain_servers(out, m);
-    if (ir_devices_have(m->devices, DEVICE_cuda))
-        explain_precision(out, m);
+    explain_precision(out, m);
     explain_memory(out, m);
 }

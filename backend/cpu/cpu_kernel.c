@@ -76,7 +76,7 @@ emit_beside(Emit *e, const char *suffix, void (*body)(Emit *e))
 static GemmPlan
 plan_of(const Emit *e, const Gemm *g)
 {
-    return g->contract->contract.pairs && e->target->amx
+    return g->contract->contract.pairs == IR_TWO_CHAINS && e->target->amx
                ? be_amx_plan(e, g)
                : be_gemm_plan_choose(e, g);
 }
@@ -86,7 +86,7 @@ micro_kernel_of(Emit *e, const Gemm *g, const GemmPlan *plan)
 {
     if (plan->amx)
         return be_amx_micro_kernel(e, g, plan);
-    return g->contract->contract.pairs ? be_gemm_pairs_kernel(e, plan)
+    return g->contract->contract.pairs ? be_gemm_pairs_kernel(e, g, plan)
                                        : be_gemm_micro_kernel(e, g, plan);
 }
 

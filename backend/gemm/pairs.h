@@ -1,5 +1,5 @@
 /*
- * pairs.h - sums of products of bf16, in the order of ir/rules/pairs.h
+ * pairs.h - sums of products of bf16, in an order of ir/rules/pairs.h
  *
  * Where a value is "flushed", subnormal operands count as zeros of their sign,
  * and so do subnormal results.  x86 has a mode for that, in which the loops
@@ -24,7 +24,7 @@ Val be_flush_begin(BeUnit *u);
 void be_flush_end(BeUnit *u, Val before);
 
 /* The micro-kernel of a gemm on CPUs without AMX. */
-Val be_gemm_pairs_kernel(Emit *e, const GemmPlan *plan);
+Val be_gemm_pairs_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
 /* Ends one whose accumulators [mr][lanes * vectors] are at sums: they go, or
  * are added, to those that the parameters name. */
 void be_gemm_store_sums(Emit *e, const GemmPlan *plan, const Val *params,

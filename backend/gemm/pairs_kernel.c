@@ -4,7 +4,7 @@
  * A and B are packed as f32.  For each group of 32 products a tile has two
  * accumulators for each element, of the even products and of the odd ones; the
  * sums of groups are in memory, where they are read and written once for 32
- * products.
+ * products.  In the order of one chain it has one accumulator for each element.
  */
 #include "backend/gemm/pairs.h"
 
@@ -129,6 +129,53 @@ add_groups(const PairsKernel *a)
     be_loop_end(u, &l);
 }
 
+/* ---- one chain ---------------------------------------------------------- */
+
+/* Products begin to end, a multiple of two: of each two the second first. */
+static void
+add_pairs(const PairsKernel *a, Val begin, Val end, Val *sums)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    int num = num_vectors(a);
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, 2), "pair");
+    for (int i = 0; i < num; i++)
+        sums[i] = be_loop_carry(u, &l, sums[i]);
+    be_loop_body(u, &l);
+    add_product(a, be_add(u, l.index, be_emit_word(e, 1)), sums);
+    add_product(a, l.index, sums);
+    for (int i = 0; i < num; i++)
+        be_loop_next(&l, i, sums[i]);
+    be_loop_end(u, &l);
+    for (int i = 0; i < num; i++)
+        sums[i] = be_loop_result(&l, i);
+}
+
+/* All products.  A last one alone comes after zeros, which make -0 of a sum +0.
+ */
+static void
+add_chain(const PairsKernel *a)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    Val sums[BE_MAX_CARRIED], all = a->params[UKERNEL_K];
+    Val odd = be_and(u, all, be_emit_word(e, 1)), end = be_sub(u, all, odd);
+    Val alone = be_icmp(u, LLVMIntNE, odd, be_emit_word(e, 0));
+    Val nothing = be_select(u, alone, be_zero(a->type), be_float(a->type, -0.0));
+    nothing = be_splat(u, nothing, a->plan->lanes);
+    for (int i = 0; i < num_vectors(a); i++)
+        sums[i] = be_zero(a->vector);
+    add_pairs(a, be_emit_word(e, 0), end, sums);
+    for (int i = 0; i < num_vectors(a); i++)
+        sums[i] = LLVMBuildFAdd(u->builder, sums[i], nothing, "");
+    add_products(a, end, all, 1, sums);
+    for (int i = 0; i < num_vectors(a); i++)
+        be_store(u, sums[i],
+                 be_offset_const(u, a->sums, i * a->plan->lanes * a->bytes),
+                 (unsigned)a->bytes);
+}
+
 /* ---- results ------------------------------------------------------------ */
 
 /* A row, of which `across` columns have accumulators. */
@@ -182,7 +229,7 @@ clear_sums(const PairsKernel *a)
 }
 
 Val
-be_gemm_pairs_kernel(Emit *e, const GemmPlan *plan)
+be_gemm_pairs_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
 {
     BeUnit *u = e->u;
     PairsKernel a = {.e = e, .plan = plan, .type = u->f32, .bytes = 4};
@@ -191,7 +238,10 @@ be_gemm_pairs_kernel(Emit *e, const GemmPlan *plan)
     a.sums = be_alloca(u, a.vector, (uint64_t)num_vectors(&a), 64, "sums");
     clear_sums(&a);
     Val before = be_flush_begin(u);
-    add_groups(&a);
+    if (g->contract->contract.pairs == IR_ONE_CHAIN)
+        add_chain(&a);
+    else
+        add_groups(&a);
     be_flush_end(u, before);
     be_gemm_store_sums(e, plan, a.params, a.sums);
     LLVMBuildRetVoid(u->builder);

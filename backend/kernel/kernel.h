@@ -30,6 +30,7 @@
 
 #include "ir/analysis/batch.h"
 #include "ir/ir.h"
+#include "ir/rules/pairs.h"
 #include "ir/table.h"
 
 typedef struct BeKernel BeKernel;
@@ -128,9 +129,9 @@ struct KNode {
             KRanges ranges;
             KBlock body;
             KNode *x, *y; /* of one dtype, in the body or around */
-            bool pairs;   /* x and y are bf16, added as ir/rules/pairs.h says */
-            bool tf32;    /* of f32: tensor cores may compute it (D36) */
-        } contract;       /* CONTRACT */
+            IrPairOrder pairs; /* some: x and y are bf16 (ir/rules/pairs.h) */
+            bool tf32; /* of f32: tensor cores may compute it (D36) */
+        } contract;    /* CONTRACT */
         struct {
             KVar *var; /* the new index */
             KIndex of;

@@ -262,7 +262,10 @@ parse_contract(Reader *r, KNode *n)
 {
     int outside = r->open.len;
     KNode *yields[2] = {0};
-    n->contract.pairs = ir_parse_accept_word(&r->p, "pairs");
+    if (ir_parse_accept_word(&r->p, "pairs"))
+        n->contract.pairs = IR_TWO_CHAINS;
+    else if (ir_parse_accept_word(&r->p, "one_chain"))
+        n->contract.pairs = IR_ONE_CHAIN;
     n->contract.tf32 = ir_parse_accept_word(&r->p, "tf32");
     n->contract.ranges = parse_ranges(r);
     ir_parse_expect(&r->p, '{');

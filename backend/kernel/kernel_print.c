@@ -235,6 +235,18 @@ print_pick(Str *out, const KNode *n)
     str_addf(out, " = pick %%%d", n->pick.value->id);
 }
 
+static void
+print_contract(Str *out, const KNode *n, int depth)
+{
+    static const char *const orders[] = {[IR_NO_PAIRS] = "",
+                                         [IR_TWO_CHAINS] = " pairs",
+                                         [IR_ONE_CHAIN] = " one_chain"};
+    str_add(out, orders[n->contract.pairs]);
+    str_add(out, n->contract.tf32 ? " tf32" : "");
+    open_body(out, &n->contract.ranges, &n->contract.body, depth);
+    print_yield(out, n->contract.x, n->contract.y, depth);
+}
+
 /* The text after the word that begins a value's node. */
 static void
 print_value(Str *out, const KNode *n, int depth)
@@ -266,10 +278,7 @@ print_value(Str *out, const KNode *n, int depth)
         print_reduce(out, n, depth);
         return;
     case K_CONTRACT:
-        str_add(out, n->contract.pairs ? " pairs" : "");
-        str_add(out, n->contract.tf32 ? " tf32" : "");
-        open_body(out, &n->contract.ranges, &n->contract.body, depth);
-        print_yield(out, n->contract.x, n->contract.y, depth);
+        print_contract(out, n, depth);
         return;
     case K_REPLICA_ID:
     case K_MAP:

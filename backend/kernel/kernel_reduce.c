@@ -111,7 +111,7 @@ paired(Build *b, Expr *x)
 static Expr *
 contracted(Build *b, const IrOp *op, KNode *n, Expr *x, Expr *y)
 {
-    n->contract.pairs = ir_adds_pairs(op);
+    n->contract.pairs = ir_pair_order(op);
     n->contract.tf32 = ir_is_tf32(op);
     n->contract.x = n->contract.pairs ? paired(b, x) : &x->node;
     n->contract.y = n->contract.pairs ? paired(b, y) : &y->node;

@@ -8,18 +8,30 @@
  * chains by plain fused multiply-adds, and computes them again, exactly, if one
  * was smaller.  (PTX's .ftz does not say on which side of rounding it looks for
  * subnormal results.)
+ *
+ * One chain goes through all steps.  So a thread looks at the sums, too: 0 or
+ * at least 2^-100, they are multiples of 2^-123.
  */
 #include "backend/gemm/pairs.h"
+
+#include <assert.h>
 #include "backend/ptx/ptx_emit.h"
 #include "backend/ptx/ptx_stage.h"
 #include "ir/rules/pairs.h"
 
-enum { LEAST_BITS = (127 - 55) << 23 }; /* of 2^-55 */
+/* The bits of 2^-55 and 2^-100. */
+enum { LEAST_BITS = (127 - 55) << 23, LEAST_SUM = (127 - 100) << 23 };
 
 static int
 num_sums(const PtxTile *t)
 {
     return t->shape->rows * t->shape->columns;
+}
+
+static bool
+has_one_chain(const PtxTile *t)
+{
+    return t->t->contract->contract.pairs == IR_ONE_CHAIN;
 }
 
 /* ---- plain chains ------------------------------------------------------- */
@@ -45,12 +57,22 @@ add_plainly(const PtxTile *t, const Val *x, const Val *y, Val *chains)
                                   chains[i]);
 }
 
-/* Both chains of each sum, even ones first; whether an operand was small. */
+/* Whether one was small of those whose least_of that is. */
+static Val
+is_below(BeUnit *u, Val least, int bits)
+{
+    return be_icmp(u, LLVMIntULT, least, be_int(u->i32, bits - 1));
+}
+
+/* Both chains of each sum, even ones first, or the one; whether an operand was
+ * small. */
 static Val
 add_all_plainly(PtxTile *t, Val buffer, Val *chains)
 {
     BeUnit *u = t->p->e.u;
+    bool one = has_one_chain(t);
     Val least = be_int(u->i32, -1);
+    assert(t->vector % 2 == 0);
     for (int product = 0; product < t->step; product += t->vector) {
         PtxFragment x, y;
         be_ptx_fragment_load(t, PTX_ROWS, buffer, product, &x);
@@ -60,13 +82,29 @@ add_all_plainly(PtxTile *t, Val buffer, Val *chains)
                 least = least_of(u, least, x.x[i][j]);
             for (int j = 0; j < t->shape->columns; j++)
                 least = least_of(u, least, y.x[i][j]);
-            add_plainly(t, x.x[i], y.x[i], chains + i % 2 * num_sums(t));
+            if (one) /* the second of two first */
+                add_plainly(t, x.x[i ^ 1], y.x[i ^ 1], chains);
+            else
+                add_plainly(t, x.x[i], y.x[i], chains + i % 2 * num_sums(t));
         }
     }
-    return be_icmp(u, LLVMIntULT, least, be_int(u->i32, LEAST_BITS - 1));
+    return is_below(u, least, LEAST_BITS);
 }
 
 /* ---- exact chains ------------------------------------------------------- */
+
+/* The thread's operands of a product, flushed. */
+static void
+load_flushed(PtxTile *t, Val buffer, Val product, Val *x, Val *y)
+{
+    BeUnit *u = t->p->e.u;
+    be_ptx_fragment_load_one(t, PTX_ROWS, buffer, product, x);
+    be_ptx_fragment_load_one(t, PTX_COLUMNS, buffer, product, y);
+    for (int i = 0; i < t->shape->rows; i++)
+        x[i] = be_flushed(u, x[i]);
+    for (int i = 0; i < t->shape->columns; i++)
+        y[i] = be_flushed(u, y[i]);
+}
 
 /* The first `count` products, to chains that take turns: that of the next
  * product comes first. */
@@ -83,12 +121,7 @@ add_exactly(PtxTile *t, Val buffer, Val count, Val *chains)
     for (int i = 0; i < 2 * num; i++)
         chains[i] = be_loop_carry(u, &l, chains[i]);
     be_loop_body(u, &l);
-    be_ptx_fragment_load_one(t, PTX_ROWS, buffer, l.index, x);
-    be_ptx_fragment_load_one(t, PTX_COLUMNS, buffer, l.index, y);
-    for (int i = 0; i < t->shape->rows; i++)
-        x[i] = be_flushed(u, x[i]);
-    for (int i = 0; i < columns; i++)
-        y[i] = be_flushed(u, y[i]);
+    load_flushed(t, buffer, l.index, x, y);
     for (int i = 0; i < num; i++) {
         be_loop_next(&l, i, chains[num + i]);
         be_loop_next(
@@ -98,6 +131,65 @@ add_exactly(PtxTile *t, Val buffer, Val count, Val *chains)
     be_loop_end(u, &l);
     for (int i = 0; i < 2 * num; i++)
         chains[i] = be_loop_result(&l, i);
+}
+
+/* ---- one chain ---------------------------------------------------------- */
+
+/* Adds a product to the sums; where that is said, one of zeros. */
+static void
+add_one_exactly(PtxTile *t, Val buffer, Val product, Val exists, Val *sums)
+{
+    BeUnit *u = t->p->e.u;
+    Val x[PTX_MAX_EACH], y[PTX_MAX_EACH], zero = be_zero(t->type);
+    int columns = t->shape->columns;
+    load_flushed(t, buffer, product, x, y);
+    for (int i = 0; i < t->shape->rows && exists; i++)
+        x[i] = be_select(u, exists, x[i], zero);
+    for (int i = 0; i < columns && exists; i++)
+        y[i] = be_select(u, exists, y[i], zero);
+    for (int i = 0; i < num_sums(t); i++)
+        sums[i] = be_flushed_fma(u, x[i / columns], y[i % columns], sums[i]);
+}
+
+/* The first `count` products, of each two the second first. */
+static void
+add_chain_exactly(PtxTile *t, Val buffer, Val count, Val *sums)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    Val last = be_sub(u, count, be_emit_word(e, 1));
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), count, be_emit_word(e, 2),
+                  "exact");
+    for (int i = 0; i < num_sums(t); i++)
+        sums[i] = be_loop_carry(u, &l, sums[i]);
+    be_loop_body(u, &l);
+    Val second = be_add(u, l.index, be_emit_word(e, 1));
+    Val exists = be_icmp(u, LLVMIntSLT, second, count);
+    add_one_exactly(t, buffer, be_min(u, second, last), exists, sums);
+    add_one_exactly(t, buffer, l.index, NULL, sums);
+    for (int i = 0; i < num_sums(t); i++)
+        be_loop_next(&l, i, sums[i]);
+    be_loop_end(u, &l);
+    for (int i = 0; i < num_sums(t); i++)
+        sums[i] = be_loop_result(&l, i);
+}
+
+static void
+add_step_to_chain(PtxTile *t, Val buffer, Val *sums)
+{
+    BeUnit *u = t->p->e.u;
+    Val plain[PTX_MAX_SUMS], least = be_int(u->i32, -1);
+    int num = num_sums(t);
+    for (int i = 0; i < num; i++) {
+        plain[i] = sums[i];
+        least = least_of(u, least, sums[i]);
+    }
+    Val small = add_all_plainly(t, buffer, plain);
+    small = be_or(u, small, is_below(u, least, LEAST_SUM));
+    PtxIf i = be_ptx_if(t->p, small);
+    add_chain_exactly(t, buffer, be_emit_word(&t->p->e, t->step), sums);
+    be_ptx_end_if_all(t->p, &i, sums, plain, num);
 }
 
 /* ---- groups ------------------------------------------------------------- */
@@ -117,8 +209,9 @@ with_group(const PtxTile *t, const Val *chains, int i, Val sum)
     return be_flushed_add(u, sum, both);
 }
 
-void
-be_ptx_pairs_add_step(PtxTile *t, Val buffer, Val *sums)
+/* ... to two chains, which are then added to the sums. */
+static void
+add_step_to_chains(PtxTile *t, Val buffer, Val *sums)
 {
     Val chains[PTX_MAX_SUMS], exact[PTX_MAX_SUMS];
     int num = num_sums(t);
@@ -132,8 +225,8 @@ be_ptx_pairs_add_step(PtxTile *t, Val buffer, Val *sums)
 }
 
 /* The group is filled up with products of zeros. */
-void
-be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums)
+static void
+add_part_to_chains(PtxTile *t, Val buffer, Val count, Val *sums)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
@@ -147,4 +240,22 @@ be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums)
     for (int i = 0; i < num; i++)
         sums[i] =
             be_select(u, some, with_group(t, chains, i, sums[i]), sums[i]);
+}
+
+void
+be_ptx_pairs_add_step(PtxTile *t, Val buffer, Val *sums)
+{
+    if (has_one_chain(t))
+        add_step_to_chain(t, buffer, sums);
+    else
+        add_step_to_chains(t, buffer, sums);
+}
+
+void
+be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums)
+{
+    if (has_one_chain(t))
+        add_chain_exactly(t, buffer, count, sums);
+    else
+        add_part_to_chains(t, buffer, count, sums);
 }

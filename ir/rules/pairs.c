@@ -1,5 +1,5 @@
 /*
- * pairs.c - the order in which products of bf16 are added
+ * pairs.c - the orders in which products of bf16 are added
  *
  * The product of two numbers of bf16 is exact in f64, and a sum of it and an
  * f32 that is rounded to f64 and then to f32 is the fused multiply-add: either
@@ -10,6 +10,7 @@
 #include "ir/rules/pairs.h"
 
 #include <math.h>
+#include "ir/ops/op.h"
 #include "ir/rules/windows.h"
 
 /* Channels of a group, of the operand that has windows. */
@@ -25,11 +26,20 @@ channels_of_group(const IrOp *op)
 bool
 ir_adds_pairs(const IrOp *op)
 {
-    if (op->operands[0]->type.dtype != DT_bf16)
+    if (ir_attr_index(op->kind, A_one_chain) < 0 ||
+        op->operands[0]->type.dtype != DT_bf16)
         return false;
     if (op->kind == OP_conv || op->kind == OP_conv_weights)
         return ir_windows_of(op).groups == 1 || channels_of_group(op) > 1;
     return op->kind == OP_dot;
+}
+
+IrPairOrder
+ir_pair_order(const IrOp *op)
+{
+    if (!ir_adds_pairs(op))
+        return IR_NO_PAIRS;
+    return ir_int(op, A_one_chain) ? IR_ONE_CHAIN : IR_TWO_CHAINS;
 }
 
 static float
@@ -38,14 +48,29 @@ flushed(double x)
     return fabs(x) < 0x1.ffffffp-127 ? (float)copysign(0, x) : (float)x;
 }
 
+/* The fused multiply-add of numbers of bf16 and a sum. */
+static float
+with_product(float sum, float x, float y)
+{
+    return flushed((double)flushed(x) * flushed(y) + sum);
+}
+
 void
 ir_pairs_add(IrPairs *p, float x, float y)
 {
+    if (p->order == IR_ONE_CHAIN) {
+        if (p->count == 1)
+            p->sum = with_product(with_product(p->sum, x, y), p->first[0],
+                                  p->first[1]);
+        p->first[0] = x;
+        p->first[1] = y;
+        p->count = !p->count;
+        return;
+    }
     float *chain = &p->chains[p->count % 2];
-    double product = (double)flushed(x) * flushed(y);
-    *chain = flushed(product + *chain);
+    *chain = with_product(*chain, x, y);
     if (++p->count == IR_PAIRS_GROUP)
-        *p = (IrPairs){.sum = ir_pairs_sum(p)};
+        *p = (IrPairs){.order = p->order, .sum = ir_pairs_sum(p)};
 }
 
 float
@@ -54,6 +79,10 @@ ir_pairs_sum(const IrPairs *p)
     IrPairs all = *p;
     if (p->count == 0)
         return p->sum;
+    if (p->order == IR_ONE_CHAIN) {
+        ir_pairs_add(&all, 0, 0);
+        return all.sum;
+    }
     for (; all.count < IR_PAIRS_GROUP; all.count++)
         all.chains[all.count % 2] += 0.0F;
     float both = flushed((double)all.chains[0] + all.chains[1]);

@@ -6,10 +6,17 @@
 
 #include "ir/ir.h"
 
+/* --precision: how products of matrices and convolutions are added */
+typedef enum PassPrecision {
+    PASS_EXACT,    /* by D2 and D4 */
+    PASS_TF32,     /* on GPUs by tensor cores (D36) */
+    PASS_VDPBF16PS /* of bf16 in one chain (D37) */
+} PassPrecision;
+
 typedef struct PassOptions {
     int level;        /* -O0 .. -O3 */
     bool keep_apart;  /* each operation in a kernel of its own */
-    bool tf32;        /* products may be computed in TF32 */
+    PassPrecision precision;
     bool verify_each; /* verify after every pass, not only the last */
     bool time;        /* print the time of each pass to standard error */
     /* called after each pass (--print-after, --dump-phases); may be NULL */

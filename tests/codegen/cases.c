@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include "ir/plan/target.h"
+#include "ir/rules/pairs.h"
 #include "ir/text/text.h"
 #include "tests/unit/unit.h"
 
@@ -47,10 +48,20 @@ add_function(Str *s, const CodegenCase *c, const char *dtype, int number)
     str_add(s, "\nyield %r\n}\nreturn %z\n}\n");
 }
 
+static void
+set_one_chain(IrOp *op, void *data)
+{
+    (void)data;
+    if (ir_adds_pairs(op))
+        ir_set_int(op, A_one_chain, true);
+}
+
 BeKernels
 cases_kernels(Arena *a, const CodegenCase *cases, int num, const char *dtype,
               int bound)
 {
+    bool one_chain = !strcmp(dtype, CASES_ONE_CHAIN);
+    dtype = one_chain ? "bf16" : dtype;
     Str s = str_new(a);
     str_addf(&s,
              "tfd-ir 1 phase replicated\n"
@@ -63,6 +74,8 @@ cases_kernels(Arena *a, const CodegenCase *cases, int num, const char *dtype,
     Diag *d = diag_new(a);
     uint16_t file = diag_add_source(d, "cases", text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    for (IrFunc *fn = m ? m->first : NULL; fn && one_chain; fn = fn->next)
+        ir_walk(fn->body, set_one_chain, NULL);
     BeKernels kernels = {0};
     bool good = !diag_num_errors(d) && be_kernels_build(a, m, NULL, &kernels);
     if (!good)
@@ -91,20 +104,24 @@ cases_check(Arena *a, const BeKernels *kernels, RtCode *const *codes, int num,
 void
 cases_run(const CodegenCase *cases, int num_cases, const char *dtype)
 {
-    static const char *const targets[] = {"x86-64-v3", "x86-64-v4",
-                                          "x86-64-v4+amx"};
+    static const struct {
+        const char *name, *dtype; /* NULL: it has code of its own for all */
+    } targets[] = {{"x86-64-v3", NULL},
+                   {"x86-64-v4", NULL},
+                   {"x86-64-v4+bf16", CASES_ONE_CHAIN},
+                   {"x86-64-v4+amx", "bf16"}};
     static const int64_t rows[] = {0, 1, 37};
     Arena *a = arena_new(NULL, "cases");
     BeKernels kernels = cases_kernels(a, cases, num_cases, dtype, 600);
     run_sample(&kernels);
-    RtCode *codes[6];
+    RtCode *codes[2 * 4];
     int num = 0;
-    for (int t = 0; t < 3; t++) {
-        bool own = t < 2 || strcmp(dtype, "bf16") == 0; /* code of its own */
-        if (!own || !target_runs_here(targets[t]))
+    for (int t = 0; t < 4; t++) {
+        const char *name = targets[t].name, *own = targets[t].dtype;
+        if ((own && strcmp(dtype, own)) || !target_runs_here(name))
             continue;
-        codes[num++] = run_compile(&kernels, targets[t], 0);
-        codes[num++] = run_compile(&kernels, targets[t], 2);
+        codes[num++] = run_compile(&kernels, name, 0);
+        codes[num++] = run_compile(&kernels, name, 2);
     }
     for (int i = 0; i < 3; i++)
         cases_check(a, &kernels, codes, num, rows[i]);

@@ -12,6 +12,9 @@ typedef struct CodegenCase {
     const char *result, *types[5], *body;
 } CodegenCase;
 
+/* As a dtype: bf16 whose products are added in one chain (ir/rules/pairs.h). */
+#define CASES_ONE_CHAIN "bf16 in one chain"
+
 /* The kernels of all cases for that dtype, of batches n of at most `bound`
  * rows. */
 BeKernels cases_kernels(Arena *a, const CodegenCase *cases, int num,

@@ -400,6 +400,7 @@ main(int argc, char **argv)
         OF("f32"),
         OF("f64"),
         OF("bf16"),
+        OF(CASES_ONE_CHAIN),
         OF("f16"),
         cmocka_unit_test(batches_are_products_too),
     };

@@ -29,6 +29,7 @@ static struct {
     PtxMachine *machine;
     int kernels, in_place, split;
     int tf32, tf32_split; /* kernels on tensor cores; in two launches */
+    int one_chain;        /* with products of bf16 in that order */
 } all;
 
 static const LaunchShape tame = {.rows = 5, .blocks = 3};
@@ -138,6 +139,39 @@ all_reduces_have_the_bits_of_the_cpu(void **state)
     arena_release(a);
 }
 
+/* ---- products of bf16 in one chain --------------------------------------- */
+
+static void
+set_one_chain(KNode *n, void *data)
+{
+    if (n->kind == K_CONTRACT && n->contract.pairs) {
+        n->contract.pairs = IR_ONE_CHAIN;
+        *(bool *)data = true;
+    }
+}
+
+static void
+one_chain_has_the_bits_of_the_cpu(void **state)
+{
+    Arena *a = arena_new(NULL, "program");
+    BeKernels kernels = program_kernels(a, source_root, *state, full);
+    BeKernels chosen = {0};
+    for (int i = 0; i < kernels.len; i++) {
+        bool any = false;
+        KBlock body = kernels.data[i]->body;
+        be_kernel_walk(&body, set_one_chain, &any);
+        if (any)
+            VEC_PUSH(a, chosen, kernels.data[i]);
+    }
+    RtCode *cpu = run_compile(&chosen, "native", 2);
+    for (int i = sweep_first(chosen.len); i < chosen.len; i = sweep_next(i)) {
+        check_kernel(chosen.data[i], cpu);
+        all.one_chain++;
+    }
+    rt_code_close(cpu);
+    arena_release(a);
+}
+
 /* ---- tensor cores -------------------------------------------------------- */
 
 static void
@@ -212,9 +246,10 @@ tensor_cores_were_used(void **state)
     (void)state;
     assert_true(all.tf32 > (sweep_part() > 1 ? 0 : 10));
     assert_true(all.tf32_split > 0 || sweep_part() > 1);
+    assert_true(all.one_chain > (sweep_part() > 1 ? 0 : 4));
 }
 
-enum { MAX_TESTS = 64 };
+enum { MAX_TESTS = 96 };
 
 int
 main(int argc, char **argv)
@@ -243,16 +278,23 @@ main(int argc, char **argv)
             .test_func = tensor_cores_have_the_bits_of_the_cpu,
             .initial_state = state};
         num++;
+        snprintf(names[num], sizeof names[num], "%s, in one chain", p->path);
+        tests[num] = (struct CMUnitTest){
+            .name = names[num],
+            .test_func = one_chain_has_the_bits_of_the_cpu,
+            .initial_state = state};
+        num++;
     }
     tests[num++] = (struct CMUnitTest)cmocka_unit_test(tensor_cores_were_used);
     int failed = _cmocka_run_group_tests("kernels", tests, num, NULL, NULL);
     const PtxCounts *n = ptx_machine_counts(all.machine);
     printf("# %d kernels, %d of them in place too, %llu launches, of %d texts "
            "two, %.1f M warp instructions, %.2f G lane instructions; %d on "
-           "tensor cores, of which %d in two launches\n",
+           "tensor cores, of which %d in two launches; %d in one chain\n",
            all.kernels, all.in_place, (unsigned long long)n->launches,
            all.split, (double)n->warp_instructions / 1e6,
-           (double)n->lane_instructions / 1e9, all.tf32, all.tf32_split);
+           (double)n->lane_instructions / 1e9, all.tf32, all.tf32_split,
+           all.one_chain);
     ptx_machine_free(all.machine);
     return failed;
 }

@@ -188,6 +188,41 @@ tf32_is_seen_in_dumps(void **state)
     assert_null(strstr(cpu.out, "TF32"));
 }
 
+/* Products of bf16 in one chain have bits of their own, which are the same on
+ * every device. */
+static void
+vdpbf16ps_has_one_order_everywhere(void **state)
+{
+    static const char products[] =
+        "fn step() {\n"
+        "  let x = normal((160, 1100))\n"
+        "  let y = precision(bf16, fn() = x @ transpose(x))\n"
+        "  return sum(abs(y - x @ transpose(x)))\n"
+        "}\n"
+        "main { print(\"{local_results(run step()).0}\") }\n";
+    Arena *a = *state;
+    const char *source = arena_printf(a, "%s/one_chain.tfd", dir);
+    const char *plan = arena_printf(a, "%s/one_chain.tfp", dir);
+    const char *compile = "tfdc %s --devices gpu:0 --precision %s %s";
+    const char *run = "tfd-run %s --devices %s --checksum";
+    write_text(source, products);
+    const char *out = arena_printf(a, "-o %s", plan);
+    set_fake("");
+    run_ok(a, compile, source, "exact", out);
+    Ran exact = run_ok(a, run, plan, "cpu:0");
+    run_ok(a, compile, source, "vdpbf16ps", out);
+    Ran cpu = run_ok(a, run, plan, "cpu:0");
+    assert_string_not_equal(cpu.out, exact.out);
+    assert_string_equal(run_ok(a, run, plan, "cuda:0").out, cpu.out);
+    Ran explained = run_ok(a, compile, source, "vdpbf16ps", "--explain");
+    assert_non_null(strstr(explained.out, "1 of 1 products of bf16 are added "
+                                          "in the order of vdpbf16ps"));
+    Ran placed = run_ok(a, compile, source, "vdpbf16ps", "--to placed");
+    char *at = strstr(placed.out, "one_chain=true");
+    assert_non_null(at);
+    assert_null(strstr(at + 1, "one_chain=true"));
+}
+
 /* ---- what steps print and assert ------------------------------------------
  */
 
@@ -605,6 +640,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_cpu),
         cmocka_unit_test(tf32_is_for_gpus_alone),
+        cmocka_unit_test(vdpbf16ps_has_one_order_everywhere),
         cmocka_unit_test(tf32_is_seen_in_dumps),
         cmocka_unit_test(prints_and_asserts_are_those_of_the_cpu),
         cmocka_unit_test(endless_loops_end),

@@ -195,6 +195,9 @@ static const struct {
      LOAD "%2: f32 = contract pairs i1 < 3 { yield %0, %0 }\n" STORE,
      "%1 adds pairs of elements that may not be bf16"},
     {"grid i0 < 8",
+     LOAD "%2: f32 = contract one_chain i1 < 3 { yield %0, %0 }\n" STORE,
+     "%1 adds pairs of elements that may not be bf16"},
+    {"grid i0 < 8",
      LOAD "%2: f64 = cast f64 %0\n"
           "%3: f64 = contract tf32 i1 < 3 { yield %2, %2 }\n" STORE,
      "%2 rounds elements to TF32 that are not f32"},

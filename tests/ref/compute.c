@@ -223,7 +223,6 @@ enum { BLOCK = 512 };
 
 /* The products of a block that have been added so far. */
 typedef struct Products {
-    bool in_pairs;
     IrPairs pairs;
     Scalar sum; /* where they are not added in pairs */
 } Products;
@@ -232,7 +231,7 @@ static Products
 no_products(const IrOp *op)
 {
     DType t = dtype_compute(op->results[0]->type.dtype);
-    return (Products){.in_pairs = ir_adds_pairs(op),
+    return (Products){.pairs.order = ir_pair_order(op),
                       .sum = scalar_cast(scalar_int(DT_i64, 0), t)};
 }
 
@@ -243,7 +242,7 @@ add_product(Products *p, Scalar x, Scalar y)
     DType t = p->sum.dtype;
     x = scalar_cast(x, t);
     y = scalar_cast(y, t);
-    if (p->in_pairs)
+    if (p->pairs.order)
         ir_pairs_add(&p->pairs, (float)x.f, (float)y.f);
     else if (dtype_is_float(t))
         p->sum = ir_eval(OP_fma, t, (Scalar[]){x, y, p->sum});
@@ -254,8 +253,9 @@ add_product(Products *p, Scalar x, Scalar y)
 static Scalar
 sum_of(const Products *p)
 {
-    return p->in_pairs ? scalar_float(p->sum.dtype, ir_pairs_sum(&p->pairs))
-                       : p->sum;
+    return p->pairs.order
+               ? scalar_float(p->sum.dtype, ir_pairs_sum(&p->pairs))
+               : p->sum;
 }
 
 /* A contraction's operand and the index of the current element. */

@@ -236,7 +236,7 @@ multiply_add(Scalar x, Scalar y, Scalar sum)
 static Scalar
 eval_pairs(Eval *e, const KNode *n, int64_t start, int64_t end)
 {
-    IrPairs pairs = {0};
+    IrPairs pairs = {.order = n->contract.pairs};
     for (int64_t i = start; i < end; i++) {
         set_point(e, &n->contract.ranges, i);
         eval_block(e, &n->contract.body);

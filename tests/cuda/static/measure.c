@@ -512,9 +512,10 @@ int
 main(int argc, char **argv)
 {
     PassOptions how = {.level = 2};
-    how.tf32 = argc > 1 && !strcmp(argv[1], "--tf32");
-    argv += how.tf32;
-    argc -= how.tf32;
+    bool tf32 = argc > 1 && !strcmp(argv[1], "--tf32");
+    how.precision = tf32 ? PASS_TF32 : PASS_EXACT;
+    argv += tf32;
+    argc -= tf32;
     if (argc < 5) {
         fputs("measure [--tf32] SOURCE_ROOT OUT PROGRAM DEVICES "
               "[NAME=VALUE...]\n",

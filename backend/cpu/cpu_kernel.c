@@ -9,7 +9,7 @@
 
 #include <string.h>
 #include "backend/depthwise/depthwise.h"
-#include "backend/gemm/amx.h"
+#include "backend/gemm/bf16.h"
 #include "backend/gemm/pairs.h"
 
 /* Words of a call's dims. */
@@ -76,16 +76,18 @@ emit_beside(Emit *e, const char *suffix, void (*body)(Emit *e))
 static GemmPlan
 plan_of(const Emit *e, const Gemm *g)
 {
-    return g->contract->contract.pairs == IR_TWO_CHAINS && e->target->amx
-               ? be_amx_plan(e, g)
-               : be_gemm_plan_choose(e, g);
+    GemmUnit unit = be_bf16_unit(e->target, g->contract);
+    return unit == GEMM_FMA ? be_gemm_plan_choose(e, g)
+                            : be_bf16_plan(e, g, unit);
 }
 
 static Val
 micro_kernel_of(Emit *e, const Gemm *g, const GemmPlan *plan)
 {
-    if (plan->amx)
+    if (plan->unit == GEMM_AMX)
         return be_amx_micro_kernel(e, g, plan);
+    if (plan->unit == GEMM_VDPBF16PS)
+        return be_vdpbf16ps_micro_kernel(e, g, plan);
     return g->contract->contract.pairs ? be_gemm_pairs_kernel(e, g, plan)
                                        : be_gemm_micro_kernel(e, g, plan);
 }

@@ -6,7 +6,7 @@
  * neither allocates nor configures them.  A block of D2 begins with tiles of
  * zeros; their sums go straight to C if nothing is there yet.
  */
-#include "backend/gemm/amx.h"
+#include "backend/gemm/bf16.h"
 #include "backend/gemm/pairs.h"
 
 enum { TILE_OF_A = 4, TILE_OF_B = 6, NUM_TILES = 8, F32_BYTES = 4 };
@@ -56,9 +56,9 @@ store_sums(const AmxKernel *a, Val to, Val stride)
     BeUnit *u = a->e->u;
     for (int i = 0; i < a->down; i++) {
         for (int j = 0; j < a->across; j++) {
-            Val rows = be_mul(u, stride, be_word(u, (int64_t)i * AMX_ROWS));
+            Val rows = be_mul(u, stride, be_word(u, (int64_t)i * BF16_LANES));
             Val p = be_offset_const(u, be_offset(u, to, rows),
-                                    (int64_t)j * AMX_ROW_BYTES);
+                                    (int64_t)j * BF16_VECTOR_BYTES);
             Val args[] = {tile(a, i * a->across + j), p, stride};
             be_intrinsic(u, "llvm.x86.tilestored64", NULL, 0, args, 3);
         }
@@ -72,19 +72,19 @@ static void
 add_group(const AmxKernel *a, Val k)
 {
     BeUnit *u = a->e->u;
-    int64_t row = a->plan->a.stride * AMX_BYTES;
-    int64_t pair = nr_of(a) * 2 * AMX_BYTES;
+    int64_t row = a->plan->a.stride * BF16_BYTES;
+    int64_t pair = nr_of(a) * 2 * BF16_BYTES;
     Val rows =
-        be_offset(u, a->params[UKERNEL_A], be_mul(u, k, be_word(u, AMX_BYTES)));
+        be_offset(u, a->params[UKERNEL_A], be_mul(u, k, be_word(u, BF16_BYTES)));
     Val columns = be_offset(u, a->params[UKERNEL_B],
-                            be_mul(u, k, be_word(u, nr_of(a) * AMX_BYTES)));
+                            be_mul(u, k, be_word(u, nr_of(a) * BF16_BYTES)));
     for (int j = 0; j < a->across; j++)
         load_tile(a, TILE_OF_B + j,
-                  be_offset_const(u, columns, (int64_t)j * AMX_ROW_BYTES),
+                  be_offset_const(u, columns, (int64_t)j * BF16_VECTOR_BYTES),
                   pair);
     for (int i = 0; i < a->down; i++) {
         load_tile(a, TILE_OF_A + i,
-                  be_offset_const(u, rows, i * AMX_ROWS * row), row);
+                  be_offset_const(u, rows, i * BF16_LANES * row), row);
         for (int j = 0; j < a->across; j++) {
             Val args[] = {tile(a, i * a->across + j), tile(a, TILE_OF_A + i),
                           tile(a, TILE_OF_B + j)};
@@ -98,7 +98,7 @@ add_groups(const AmxKernel *a, Val begin, Val end)
 {
     BeUnit *u = a->e->u;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_word(u, AMX_K), "group");
+    be_loop_begin(u, &l, begin, end, be_word(u, BF16_GROUP), "group");
     be_loop_body(u, &l);
     add_group(a, l.index);
     be_loop_end(u, &l);
@@ -163,10 +163,10 @@ be_amx_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
 {
     BeUnit *u = e->u;
     AmxKernel a = {.e = e, .plan = plan, .across = plan->vectors};
-    a.down = plan->mr / AMX_ROWS;
+    a.down = plan->mr / BF16_LANES;
     Val fn = be_gemm_micro_kernel_begin(e, a.params);
     a.sums = be_alloca(u, u->f32, (uint64_t)(plan->mr * nr_of(&a)),
-                       AMX_ROW_BYTES, "sums");
+                       BF16_VECTOR_BYTES, "sums");
     add_blocks(&a, g);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
@@ -180,8 +180,8 @@ enum { CONFIG_WORDS = 8, WORD_OF_BYTES = 2, WORD_OF_ROWS = 6, PALETTE = 1 };
 void
 be_amx_begin(Emit *e)
 {
-    static const int64_t bytes = INT64_C(0x0001000100010001) * AMX_ROW_BYTES;
-    static const int64_t rows = INT64_C(0x0101010101010101) * AMX_ROWS;
+    static const int64_t bytes = INT64_C(0x0001000100010001) * BF16_VECTOR_BYTES;
+    static const int64_t rows = INT64_C(0x0101010101010101) * BF16_LANES;
     const int64_t config[CONFIG_WORDS] = {PALETTE, 0, bytes,
                                           bytes, [WORD_OF_ROWS] = rows};
     Val memory = be_emit_numbers(e, "tiles", config, CONFIG_WORDS, 0);

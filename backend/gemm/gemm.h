@@ -130,11 +130,18 @@ typedef struct GemmLayout {
                      0 in place */
 } GemmLayout;
 
+/* What multiplies and adds. */
+typedef enum GemmUnit {
+    GEMM_FMA,
+    GEMM_AMX,      /* packed operands are bf16 (bf16.h), as those of */
+    GEMM_VDPBF16PS /* AVX512-BF16 */
+} GemmUnit;
+
 /* The blocking on a CPU: a tile of C, mr x nr with nr = lanes * vectors, is
  * accumulated in registers; A and B are packed for kc of k, B for nc columns
  * and A for the rows of some tiles at a time. */
 typedef struct GemmPlan {
-    bool amx; /* packed operands are bf16, for the tiles of AMX (amx.h) */
+    GemmUnit unit;
     int lanes, vectors, mr;
     int m_tiles;  /* whose rows of A are packed at once */
     int n_panels; /* of B, likewise */
@@ -231,6 +238,11 @@ Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
 /* Begins that function, whose parameters are then in params; the caller ends
  * it. */
 Val be_gemm_micro_kernel_begin(Emit *e, Val *params);
+
+/* Ends a call: stores the sums of a tile, [mr][vectors], by those parameters.
+ */
+void be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,
+                        const Val *params, const Val *sums);
 
 /* Executes all items from e->begin to e->end. */
 void be_gemm_emit(Emit *e, const Gemm *g, const GemmPlan *plan,

@@ -30,7 +30,7 @@
  * there is no epilogue, else for mc rows at a time, so that the loop over rows
  * is around that over blocks.
  */
-#include "backend/gemm/amx.h"
+#include "backend/gemm/bf16.h"
 
 #include <assert.h>
 
@@ -57,6 +57,15 @@ has_edge_tiles(const GemmCode *t)
     return t->gemm->direct || (overlap && t->plan.k_blocked);
 }
 
+/* Elements of packed A. */
+static int64_t
+packed_a_size(const GemmPlan *p)
+{
+    if (p->a_rows)
+        return p->a_rows / p->mr * p->a.size;
+    return p->a.kind == GEMM_TILES ? p->m_tiles * p->a.size : p->a.size;
+}
+
 /* Stores of a vector, or a square of vectors, may extend beyond the end of
  * packed operands, and loads of a tile beyond the last line along k. */
 static void
@@ -65,12 +74,9 @@ make_scratch(GemmCode *t)
     const GemmPlan *p = &t->plan;
     int64_t width = be_gemm_nr(t), group = p->n_panels * width;
     int64_t columns = (p->nc + group - 1) / group * group;
-    int64_t tiles = p->a.kind == GEMM_TILES ? p->m_tiles : 1;
-    if (p->a_rows)
-        tiles = p->a_rows / p->mr;
     if (p->a.kind != GEMM_IN_PLACE)
         t->packed_a =
-            scratch(t, tiles * p->a.size * t->packed_bytes, "packed_a");
+            scratch(t, packed_a_size(p) * t->packed_bytes, "packed_a");
     if (p->b.kind != GEMM_IN_PLACE)
         t->packed_b =
             scratch(t, (p->kc * columns + p->lanes * width) * t->packed_bytes,
@@ -512,8 +518,8 @@ add_tiles_of_k_lines(GemmCode *t, Val sum, const GemmRange *p)
 static void
 pack_a(GemmCode *t, Val first, Val end, const GemmRange *p)
 {
-    if (t->plan.amx)
-        be_amx_pack_a(t, first, end, p->k, p->k_end);
+    if (t->plan.unit != GEMM_FMA)
+        be_bf16_pack_a(t, first, end, p->k, p->k_end);
     else
         be_gemm_pack_a(t, first, end, p->k, p->k_end);
 }
@@ -521,8 +527,8 @@ pack_a(GemmCode *t, Val first, Val end, const GemmRange *p)
 static void
 pack_b(GemmCode *t, const GemmRange *p)
 {
-    if (t->plan.amx)
-        be_amx_pack_b(t, p->n, p->n_end, p->k, p->k_end);
+    if (t->plan.unit != GEMM_FMA)
+        be_bf16_pack_b(t, p->n, p->n_end, p->k, p->k_end);
     else
         be_gemm_pack_b(t, p->n, p->n_end, p->k, p->k_end);
 }
@@ -756,21 +762,22 @@ be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
         .e = e, .gemm = p, .plan = *plan, .micro_kernel = micro_kernel};
     t.type = be_emit_type(e, p->contract->dtype);
     t.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
-    t.packed_type = plan->amx ? e->u->i16 : t.type;
-    t.packed_bytes = plan->amx ? AMX_BYTES : t.bytes;
+    bool is_bf16 = plan->unit != GEMM_FMA;
+    t.packed_type = is_bf16 ? e->u->i16 : t.type;
+    t.packed_bytes = is_bf16 ? BF16_BYTES : t.bytes;
     assert(plan->mr > 0 && plan->kc > 0 && plan->nc > 0 && plan->mc > 0);
     make_scratch(&t);
     t.m = be_space_size(e, &p->m);
     t.n = be_emit_dim(e, p->n->extent);
     t.k = be_space_size(e, &p->k);
     e->gemm = &t;
-    if (plan->amx)
+    if (plan->unit == GEMM_AMX)
         be_amx_begin(e);
     if (p->batch.count)
         multiply_items(&t);
     else
         multiply(&t, e->begin, e->end);
-    if (plan->amx)
+    if (plan->unit == GEMM_AMX)
         be_amx_end(e);
     e->gemm = NULL;
 }

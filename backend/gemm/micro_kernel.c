@@ -18,6 +18,8 @@
  */
 #include "backend/gemm/gemm.h"
 
+#include <string.h>
+
 enum {
     SHORT_RUN = 16, /* k that are emitted one by one */
     L1_BYTES = 32 << 10,
@@ -519,6 +521,18 @@ store_tile(const MicroKernel *a, const Gemm *g, const Val *acc)
     store_tile_columns(a, acc, across);
     be_br(u, end);
     be_position_at_end(u, end);
+}
+
+void
+be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,
+                   const Val *params, const Val *sums)
+{
+    MicroKernel a = {.e = e, .plan = plan};
+    a.type = be_emit_type(e, g->contract->dtype);
+    a.vector = be_vector(a.type, plan->lanes);
+    a.bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
+    memcpy(a.params, params, sizeof a.params);
+    store_tile(&a, g, sums);
 }
 
 static bool

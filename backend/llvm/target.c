@@ -19,9 +19,10 @@
 static const BeTarget machines[NUM_TARGETS] = {
 #define TRIPLE_cpu false, "x86_64-unknown-linux-gnu"
 #define TRIPLE_cuda true, "nvptx64-nvidia-cuda"
-#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
-    {name, DEVICE_##device, TRIPLE_##device, base,                             \
-     amx,  register_bytes,  registers},
+#define TARGET(device, name, level, base, bf16, registers, register_bytes,     \
+               doc)                                                            \
+    {name,           DEVICE_##device, TRIPLE_##device, base,                   \
+     TARGET_BF16_##bf16, register_bytes,  registers},
 #include "ir/plan/targets.def"
 #undef TARGET
 };
@@ -97,9 +98,12 @@ be_target_open(const BeTarget *t, int level)
         LLVMCodeGenLevelLess,
         LLVMCodeGenLevelDefault,
     };
-    const char *features = t->amx ? "+amx-tile,+amx-bf16" : "";
+    static const char *const features[] = {
+        [TARGET_BF16_NONE] = "",
+        [TARGET_BF16_AVX] = "+avx512bf16",
+        [TARGET_BF16_AMX] = "+avx512bf16,+amx-tile,+amx-bf16"};
     LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-        target, t->triple, t->base, features, levels[level], LLVMRelocPIC,
+        target, t->triple, t->base, features[t->bf16], levels[level], LLVMRelocPIC,
         LLVMCodeModelSmall);
     if (!machine)
         UNREACHABLE("LLVM has no machine %s", t->name);

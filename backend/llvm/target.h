@@ -9,13 +9,14 @@
 #include "ir/base/arena.h"
 #include "ir/base/status.h"
 #include "ir/device/device.h"
+#include "ir/plan/target.h"
 
 typedef struct BeTarget {
     const char *name; /* of targets.def, as the rest */
     IrDeviceKind device;
     bool gpu;
     const char *triple, *base; /* LLVM's names */
-    bool amx;
+    TargetBf16 bf16;
     int register_bytes; /* of a vector register; a GPU's has no lanes */
     int num_registers;
 } BeTarget;

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 const TargetInfo target_info[NUM_TARGETS] = {
-#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
-    {name, DEVICE_##device, level, amx, doc},
+#define TARGET(device, name, level, base, bf16, registers, register_bytes,     \
+               doc)                                                            \
+    {name, DEVICE_##device, level, TARGET_BF16_##bf16, doc},
 #include "ir/plan/targets.def"
 #undef TARGET
 };
@@ -77,21 +78,24 @@ amx_is_here(void)
 bool
 target_allow(const TargetInfo *t)
 {
-    return !t->amx ||
+    return t->bf16 != TARGET_BF16_AMX ||
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
 /* __builtin_cpu_supports takes literals only. */
-#define HERE_cpu(base, amx)                                                    \
-    (__builtin_cpu_supports(base) && (!(amx) || amx_is_here()))
-#define HERE_cuda(base, amx) false
+#define HERE_cpu(base, bf16) (__builtin_cpu_supports(base) && HERE_##bf16)
+#define HERE_cuda(base, bf16) false
+#define HERE_NONE true
+#define HERE_AVX __builtin_cpu_supports("avx512bf16")
+#define HERE_AMX (HERE_AVX && amx_is_here())
 
 int
 target_level_here(void)
 {
     int best = 0;
-#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
-    if (HERE_##device(base, amx) && level > best)                              \
+#define TARGET(device, name, level, base, bf16, registers, register_bytes,     \
+               doc)                                                            \
+    if (HERE_##device(base, bf16) && level > best)                              \
         best = level;
 #include "ir/plan/targets.def"
 #undef TARGET

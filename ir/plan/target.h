@@ -3,7 +3,8 @@
  *
  * A target is of one kind of devices, and has a level: its code runs on the
  * devices of its kind whose level is as high or higher.  CPUs have the levels
- * of the x86-64 ABI, and one more with AMX; GPUs their compute capabilities.
+ * of the x86-64 ABI, and two more with instructions for bf16; GPUs their compute
+ * capabilities.
  */
 #ifndef TFD_IR_PLAN_TARGET_H
 #define TFD_IR_PLAN_TARGET_H
@@ -11,17 +12,25 @@
 #include <stdbool.h>
 #include "ir/device/device.h"
 
+/* The instructions that a target has for products of bf16. */
+typedef enum TargetBf16 {
+    TARGET_BF16_NONE,
+    TARGET_BF16_AVX, /* AVX512-BF16 */
+    TARGET_BF16_AMX  /* and AMX */
+} TargetBf16;
+
 typedef struct TargetInfo {
     const char *name;
     IrDeviceKind device;
     int level;
-    bool amx;
+    TargetBf16 bf16;
     const char *doc;
 } TargetInfo;
 
 enum {
     NUM_TARGETS = 0
-#define TARGET(device, name, level, base, amx, registers, register_bytes, doc) \
+#define TARGET(device, name, level, base, bf16, registers, register_bytes,     \
+               doc)                                                            \
     +1
 #include "ir/plan/targets.def"
 #undef TARGET

@@ -107,7 +107,8 @@ read_function(const char *text, Loops *loops)
             b = (AsmBlock){0};
             memcpy(b.label, line, n);
         }
-        b.multiplications += strstr(line, "vfm") != NULL;
+        b.multiplications +=
+            strstr(line, "vfm") != NULL || strstr(line, "vdpbf16ps") != NULL;
         b.spills += is_spill(line);
         if (ends_loop(&b, line) && b.multiplications) {
             loops->num++;
@@ -152,7 +153,7 @@ static bool
 has_micro_kernel(const TargetInfo *target, const char *dtype)
 {
     return target->device == DEVICE_cpu &&
-           !(target->amx && strcmp(dtype, "bf16") == 0);
+           !(target->bf16 == TARGET_BF16_AMX && strcmp(dtype, "bf16") == 0);
 }
 
 static void
@@ -195,6 +196,7 @@ main(void)
         {"f32", no_loop_spills, NULL, NULL, "f32"},
         {"f64", no_loop_spills, NULL, NULL, "f64"},
         {"bf16", no_loop_spills, NULL, NULL, "bf16"},
+        {CASES_ONE_CHAIN, no_loop_spills, NULL, NULL, CASES_ONE_CHAIN},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,11 +241,13 @@ the_best_target_of_a_kind_is_taken(void **state)
 {
     (void)state;
     Plan *p = read_plan(
-        plan_for("z80,x86-64-v3,x86-64-v4,x86-64-v4+amx,sm_80,sm_90"));
+        plan_for("z80,x86-64-v3,x86-64-v4,x86-64-v4+bf16,x86-64-v4+amx,sm_80,"
+                 "sm_90"));
     assert_string_equal(chosen(p, DEVICE_cpu, target_level_here()),
                         target_here());
     assert_string_equal(chosen(p, DEVICE_cpu, 3), "x86-64-v3");
     assert_string_equal(chosen(p, DEVICE_cpu, 4), "x86-64-v4");
+    assert_string_equal(chosen(p, DEVICE_cpu, 5), "x86-64-v4+bf16");
     assert_string_equal(chosen(p, DEVICE_cpu, 9), "x86-64-v4+amx");
     p = read_plan(plan_for("x86-64-v3,x86-64-v4"));
     assert_string_equal(chosen(p, DEVICE_cpu, 5), "x86-64-v4");

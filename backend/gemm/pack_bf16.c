@@ -1,5 +1,5 @@
 /*
- * amx_pack.c - A and B, packed for the tiles of AMX
+ * pack_bf16.c - A and B, packed as bf16
  *
  * A value of bf16 is an f32 whose lower half is 0, so a pair of neighbouring k
  * is the upper halves of two of them, the later one above.  Where memory runs
@@ -12,15 +12,15 @@
  * What is stored beyond the last k of a run is overwritten by the next run; in
  * the end zeros are stored up to a multiple of 32.
  */
-#include "backend/gemm/amx.h"
+#include "backend/gemm/bf16.h"
 #include "backend/gemm/pack.h"
 
-enum { PAIR_BYTES = 2 * AMX_BYTES, PAIRS = AMX_K / 2 };
+enum { PAIR_BYTES = 2 * BF16_BYTES, PAIRS = BF16_GROUP / 2 };
 
 static Type
 pairs_type(const GemmCode *t)
 {
-    return be_vector(t->e->u->i32, AMX_ROWS);
+    return be_vector(t->e->u->i32, BF16_LANES);
 }
 
 static Val
@@ -51,8 +51,8 @@ pair_at(const GemmCode *t, Val base, Val index)
 static Val
 rounded_up(Emit *e, Val k)
 {
-    Val up = be_add(e->u, k, be_emit_word(e, AMX_K - 1));
-    return be_and(e->u, up, be_emit_word(e, -AMX_K));
+    Val up = be_add(e->u, k, be_emit_word(e, BF16_GROUP - 1));
+    return be_and(e->u, up, be_emit_word(e, -BF16_GROUP));
 }
 
 /* ---- pairs side by side ------------------------------------------------- */
@@ -132,10 +132,10 @@ clear_pairs(GemmCode *t, Val base, Val count, int64_t vectors)
     BeLoop l;
     be_loop_begin(u, &l, from, to, one, "zeros");
     be_loop_body(u, &l);
-    Val at = be_mul(u, l.index, be_emit_word(e, vectors * AMX_ROWS));
+    Val at = be_mul(u, l.index, be_emit_word(e, vectors * BF16_LANES));
     for (int64_t v = 0; v < vectors; v++)
         be_store(u, be_zero(pairs_type(t)),
-                 be_offset_const(u, pair_at(t, base, at), v * AMX_ROW_BYTES),
+                 be_offset_const(u, pair_at(t, base, at), v * BF16_VECTOR_BYTES),
                  PAIR_BYTES);
     be_loop_end(u, &l);
 }
@@ -150,7 +150,7 @@ pack_halves(Pack *p, Val at)
     Val x = be_emit_get_as(t->e, p->operand->value, 0, 0, true);
     Val index = be_add(u, p->first, at);
     Val to = LLVMBuildGEP2(u->builder, u->i16, t->packed_a, &index, 1, "");
-    be_store(u, halves_of(t, x), to, AMX_BYTES);
+    be_store(u, halves_of(t, x), to, BF16_BYTES);
 }
 
 static void
@@ -159,7 +159,7 @@ clear_end_of_row(Pack *p, Val count)
     BeUnit *u = p->t->e->u;
     Val index = be_add(u, p->first, count);
     Val to = LLVMBuildGEP2(u->builder, u->i16, p->t->packed_a, &index, 1, "");
-    be_store(u, be_zero(be_vector(u->i16, AMX_K)), to, AMX_BYTES);
+    be_store(u, be_zero(be_vector(u->i16, BF16_GROUP)), to, BF16_BYTES);
 }
 
 /* ---- rows of A side by side --------------------------------------------- */
@@ -186,18 +186,18 @@ turn_square(GemmCode *t, Val pairs, Val row, Val pair)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    Val square[AMX_ROWS];
-    Val from = pair_at(t, pairs, be_mul(u, pair, be_emit_word(e, AMX_ROWS)));
-    for (int i = 0; i < AMX_ROWS; i++)
+    Val square[BF16_LANES];
+    Val from = pair_at(t, pairs, be_mul(u, pair, be_emit_word(e, BF16_LANES)));
+    for (int i = 0; i < BF16_LANES; i++)
         square[i] = be_load(
             u, pairs_type(t),
-            be_offset_const(u, from, (int64_t)i * AMX_ROW_BYTES), PAIR_BYTES);
-    be_transpose(u, square, AMX_ROWS);
+            be_offset_const(u, from, (int64_t)i * BF16_VECTOR_BYTES), PAIR_BYTES);
+    be_transpose(u, square, BF16_LANES);
     Val index = be_mul(u, row, be_emit_word(e, t->plan.a.stride / 2));
     Val to = pair_at(t, t->packed_a, be_add(u, index, pair));
-    for (int i = 0; i < AMX_ROWS; i++)
+    for (int i = 0; i < BF16_LANES; i++)
         be_store(u, square[i],
-                 be_offset_const(u, to, i * t->plan.a.stride * AMX_BYTES),
+                 be_offset_const(u, to, i * t->plan.a.stride * BF16_BYTES),
                  PAIR_BYTES);
 }
 
@@ -225,24 +225,24 @@ pack_tiles_of_rows(GemmCode *t, Val first, Val end, Val begin, Val stop)
     const GemmOperand *o = &t->gemm->a;
     const EmitSpace *rows = &t->gemm->m;
     const KVar *row = rows->vars[rows->count - 1];
-    Val pairs = be_alloca(u, u->i32, (uint64_t)t->plan.kc / 2 * AMX_ROWS,
-                          AMX_ROW_BYTES, "pairs");
+    Val pairs = be_alloca(u, u->i32, (uint64_t)t->plan.kc / 2 * BF16_LANES,
+                          BF16_VECTOR_BYTES, "pairs");
     Val count = be_sub(u, stop, begin);
     be_emit_find_varying_along(e, be_gemm_last_product(t), row);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0),
                   be_min(u, be_sub(u, end, first), be_emit_word(e, t->plan.mr)),
-                  be_emit_word(e, AMX_ROWS), "tile");
+                  be_emit_word(e, BF16_LANES), "tile");
     be_loop_body(u, &l);
     Val at = be_add(u, first, l.index);
     e->tile = tile_of_pairs(t, row);
-    e->tile.lanes = AMX_ROWS;
+    e->tile.lanes = BF16_LANES;
     be_gemm_set_masks(e, be_sub(u, end, at));
     be_space_delinearize(e, rows, at);
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Beside b = {
-        {t, o, pack_rows_beside, e->tile.rows, be_emit_word(e, 0), AMX_ROWS},
+        {t, o, pack_rows_beside, e->tile.rows, be_emit_word(e, 0), BF16_LANES},
         pairs};
     be_gemm_pack_products(&b.pack, begin, stop);
     clear_pairs(t, pairs, count, 1);
@@ -250,13 +250,62 @@ pack_tiles_of_rows(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_loop_end(u, &l);
 }
 
+/* ---- tiles of pairs of A ------------------------------------------------- */
+
+static void
+pack_rows_of_tiles(Pack *p, Val at)
+{
+    int64_t more[BE_MAX_VECTORS];
+    for (int v = 0; v < BE_MAX_VECTORS; v++)
+        more[v] = v * p->t->plan.a.size / 2;
+    if (has_pairs(p->t))
+        pack_at_once(p, at, p->t->packed_a, more);
+    else
+        pack_by_turns(p, at, p->t->packed_a, more);
+}
+
+/* A vector of rows for each tile.  Lanes beyond a tile's rows are overwritten
+ * by the next pair. */
+static void
+pack_tiles_of_pairs(GemmCode *t, Val first, Val end, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    const GemmOperand *o = &t->gemm->a;
+    const EmitSpace *rows = &t->gemm->m;
+    const KVar *row = rows->vars[rows->count - 1];
+    be_emit_find_varying_along(e, be_gemm_last_product(t), row);
+    e->tile = tile_of_pairs(t, row);
+    e->tile.lanes = t->plan.lanes;
+    e->tile.vectors = t->plan.m_tiles;
+    e->tile.vector_step = t->plan.mr;
+    be_gemm_set_masks(e, be_sub(e->u, end, first));
+    be_space_delinearize(e, rows, first);
+    be_emit_slice(e, &o->slice, &e->k->body);
+    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
+    Pack p = {t,
+              o,
+              pack_rows_of_tiles,
+              e->tile.rows,
+              be_emit_word(e, 0),
+              t->plan.mr};
+    be_gemm_pack_products(&p, begin, stop);
+}
+
+bool
+be_bf16_a_is_along_k(const Gemm *g)
+{
+    return g->a.along_k || g->m.count > 1;
+}
+
 void
-be_amx_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop)
+be_bf16_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     EmitTile outer = t->e->tile;
-    if (t->gemm->a.along_k || t->gemm->m.count > 1)
+    if (be_bf16_a_is_along_k(t->gemm))
         be_gemm_pack_each_row(t, first, end, begin, stop, pack_halves,
                               clear_end_of_row);
+    else if (t->plan.a.kind == GEMM_TILES)
+        pack_tiles_of_pairs(t, first, end, begin, stop);
     else
         pack_tiles_of_rows(t, first, end, begin, stop);
     t->e->tile = outer;
@@ -332,19 +381,19 @@ pack_square(Pack *p, Val at)
     GemmCode *t = p->t;
     Emit *e = t->e;
     BeUnit *u = e->u;
-    Val square[AMX_ROWS];
-    for (int i = 0; i < AMX_ROWS; i++) {
+    Val square[BF16_LANES];
+    for (int i = 0; i < BF16_LANES; i++) {
         Val x = be_emit_get_as(e, p->operand->value, i, 0, true);
         if (e->tile.mask[0])
             x = be_select(u, e->tile.mask[0], x, be_zero(LLVMTypeOf(x)));
         square[i] =
             LLVMBuildBitCast(u->builder, halves_of(t, x), pairs_type(t), "");
     }
-    be_transpose(u, square, AMX_ROWS);
+    be_transpose(u, square, BF16_LANES);
     Val pair = LLVMBuildLShr(u->builder, at, be_emit_word(e, 1), "");
     Val index = be_mul(u, pair, be_emit_word(e, p->stride));
     Val to = pair_at(t, t->packed_b, be_add(u, p->first, index));
-    for (int i = 0; i < AMX_ROWS; i++)
+    for (int i = 0; i < BF16_LANES; i++)
         be_store(u, square[i],
                  be_offset_const(u, to, i * p->stride * PAIR_BYTES),
                  PAIR_BYTES);
@@ -359,18 +408,18 @@ pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
     const GemmOperand *o = &t->gemm->b;
     const KVar *column = t->gemm->n;
     be_emit_find_varying_along(e, column, be_gemm_last_product(t));
-    e->tile = (EmitTile){.rows = AMX_ROWS, .vectors = 1, .row = column};
+    e->tile = (EmitTile){.rows = BF16_LANES, .vectors = 1, .row = column};
     be_emit_slice(e, &o->slice, &e->k->body);
     BeLoop l;
-    be_loop_begin(u, &l, first, end, be_emit_word(e, AMX_ROWS), "column");
+    be_loop_begin(u, &l, first, end, be_emit_word(e, BF16_LANES), "column");
     be_loop_body(u, &l);
     e->tile.lanes = 0;
     e->indices[column->id] = (EmitIndex){.base = l.index};
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    e->tile.lanes = AMX_K;
+    e->tile.lanes = BF16_GROUP;
     e->tile.lane = be_gemm_last_product(t);
     Pack p = {t,     o,    pack_square,
-              AMX_K, NULL, (int64_t)t->plan.lanes * t->plan.vectors};
+              BF16_GROUP, NULL, (int64_t)t->plan.lanes * t->plan.vectors};
     p.first = column_at(t, be_sub(u, l.index, first));
     be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
@@ -394,7 +443,7 @@ clear_ends(GemmCode *t, Val first, Val end, Val count)
 }
 
 void
-be_amx_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop)
+be_bf16_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
@@ -402,7 +451,7 @@ be_amx_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop)
     EmitTile outer = e->tile;
     if (t->gemm->b.along_k && (single || be_gemm_has_whole(t, 2))) {
         Val rest =
-            be_and(u, be_sub(u, end, first), be_emit_word(e, AMX_ROWS - 1));
+            be_and(u, be_sub(u, end, first), be_emit_word(e, BF16_LANES - 1));
         Val from = be_sub(u, end, rest);
         pack_squares(t, first, from, begin, stop);
         pack_columns(t, first, from, end, 1, begin, stop);
@@ -410,7 +459,7 @@ be_amx_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop)
         pack_columns(t, first, first, end, t->plan.n_panels * t->plan.vectors,
                      begin, stop);
     }
-    if (!single || !be_gemm_has_whole(t, AMX_K))
+    if (!single || !be_gemm_has_whole(t, BF16_GROUP))
         clear_ends(t, first, end, be_sub(u, stop, begin));
     e->tile = outer;
 }

@@ -1,0 +1,129 @@
+/*
+ * vdpbf16ps_kernel.c - the micro-kernel by vdpbf16ps of AVX512-BF16
+ *
+ * For each pair of k, a vector or two of B are multiplied by a pair of A for
+ * each row, and added to the sums in registers.  The instruction adds the
+ * product of the second k, then that of the first, and flushes what is
+ * subnormal, whatever the mode of the CPU: the order of one chain.
+ */
+#include "backend/gemm/bf16.h"
+#include "backend/gemm/pairs.h"
+
+enum { PAIR = 2, PAIR_BYTES = PAIR * BF16_BYTES, UNROLLED = 2 /* pairs */ };
+
+typedef struct DotKernel {
+    Emit *e;
+    const GemmPlan *plan;
+    Val params[UKERNEL_NUM_PARAMS];
+} DotKernel;
+
+static int
+num_sums(const DotKernel *a)
+{
+    return a->plan->mr * a->plan->vectors;
+}
+
+static Val
+pairs_of(const DotKernel *a, Val x)
+{
+    BeUnit *u = a->e->u;
+    Type type = be_vector(LLVMBFloatTypeInContext(u->context),
+                          PAIR * BF16_LANES);
+    return LLVMBuildBitCast(u->builder, x, type, "");
+}
+
+/* The pair that begins with k k, which may be a constant more. */
+static void
+add_pair(const DotKernel *a, Val k, int more, Val *sums)
+{
+    BeUnit *u = a->e->u;
+    const GemmPlan *plan = a->plan;
+    int64_t line = (int64_t)plan->vectors * BF16_VECTOR_BYTES;
+    Type vector = be_vector(u->i32, BF16_LANES);
+    int64_t product = plan->a.k_stride * BF16_BYTES;
+    Val rows = be_offset(u, a->params[UKERNEL_A],
+                         be_mul(u, k, be_word(u, product)));
+    Val columns = be_offset(u, a->params[UKERNEL_B],
+                            be_mul(u, k, be_word(u, line / PAIR)));
+    Val y[BE_MAX_VECTORS];
+    for (int v = 0; v < plan->vectors; v++) {
+        int64_t at = more / PAIR * line + (int64_t)v * BF16_VECTOR_BYTES;
+        y[v] = pairs_of(a, be_load(u, vector, be_offset_const(u, columns, at),
+                                   PAIR_BYTES));
+    }
+    for (int row = 0; row < plan->mr; row++) {
+        int64_t at = row * plan->a.stride * BF16_BYTES + more * product;
+        Val x = be_load(u, u->i32, be_offset_const(u, rows, at), PAIR_BYTES);
+        x = pairs_of(a, be_splat(u, x, BF16_LANES));
+        for (int v = 0; v < plan->vectors; v++) {
+            Val *sum = &sums[row * plan->vectors + v];
+            Val args[] = {*sum, x, y[v]};
+            *sum = be_intrinsic(u, "llvm.x86.avx512bf16.dpbf16ps.512", NULL, 0,
+                                args, 3);
+        }
+    }
+}
+
+/* Products begin to end, a multiple of `step`. */
+static void
+add_pairs(const DotKernel *a, Val begin, Val end, int step, Val *sums)
+{
+    BeUnit *u = a->e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_word(u, step), "pairs");
+    for (int i = 0; i < num_sums(a); i++)
+        sums[i] = be_loop_carry(u, &l, sums[i]);
+    be_loop_body(u, &l);
+    for (int more = 0; more < step; more += PAIR)
+        add_pair(a, l.index, more, sums);
+    for (int i = 0; i < num_sums(a); i++)
+        be_loop_next(&l, i, sums[i]);
+    be_loop_end(u, &l);
+    for (int i = 0; i < num_sums(a); i++)
+        sums[i] = be_loop_result(&l, i);
+}
+
+/* Those of a block of D2.  A last k alone has zeros beside it. */
+static void
+add_block(const DotKernel *a, Val begin, Val end, Val *sums)
+{
+    BeUnit *u = a->e->u;
+    int round = UNROLLED * PAIR;
+    Val odd = be_and(u, end, be_word(u, 1));
+    end = be_add(u, end, odd);
+    Val rest = be_and(u, be_sub(u, end, begin), be_word(u, round - 1));
+    Val middle = be_sub(u, end, rest);
+    for (int i = 0; i < num_sums(a); i++)
+        sums[i] = be_zero(be_vector(u->f32, BF16_LANES));
+    add_pairs(a, begin, middle, round, sums);
+    add_pairs(a, middle, end, PAIR, sums);
+}
+
+/* The blocks of D2, at least one. */
+static void
+add_blocks(DotKernel *a, const Gemm *g)
+{
+    BeUnit *u = a->e->u;
+    Val sums[BE_MAX_CARRIED], none = be_word(u, 0);
+    Val k = a->params[UKERNEL_K], block = be_word(u, BE_K_BLOCK);
+    Val again = a->params[UKERNEL_ACCUMULATE];
+    BeLoop l;
+    be_loop_begin(u, &l, none, be_max(u, k, be_word(u, 1)), block, "block");
+    be_loop_body(u, &l);
+    add_block(a, l.index, be_min(u, be_add(u, l.index, block), k), sums);
+    Val later = be_icmp(u, LLVMIntNE, l.index, none);
+    a->params[UKERNEL_ACCUMULATE] = be_or(u, again, later);
+    be_gemm_store_tile(a->e, g, a->plan, a->params, sums);
+    be_loop_end(u, &l);
+}
+
+Val
+be_vdpbf16ps_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
+{
+    DotKernel a = {.e = e, .plan = plan};
+    Val fn = be_gemm_micro_kernel_begin(e, a.params);
+    add_blocks(&a, g);
+    LLVMBuildRetVoid(e->u->builder);
+    be_func_end(e->u);
+    return fn;
+}

@@ -113,10 +113,11 @@ struct Emit {
     EmitIndex *indices; /* by id */
     EmitKnown *known;   /* of INSIDE, by id */
     /* By id: of loads whose elements of several rounds of a contraction are
-     * loaded (be_emit_square), those of vector v from number v * lanes on; else
+     * loaded (be_emit_strips), those of vector v from number v * rounds on; else
      * NULL. */
-    EmitValue **squares;
-    int round;       /* which of those rounds is being emitted */
+    EmitValue **strips;
+    int rounds;      /* how many these are, */
+    int round;       /* and which of them is being emitted */
     EmitKept **kept; /* by id: values that are stored or loaded; else NULL */
     EmitVarying *value_varying, *index_varying;
     const struct GemmCode *gemm; /* the one being emitted, or NULL */
@@ -263,10 +264,17 @@ void be_emit_store_kept(Emit *e, const KNode *n);
 
 /* Whether n's lanes are strided in memory and successive values of `along`, on
  * which rows do not depend, are contiguous. */
-bool be_emit_is_square(const Emit *e, const KNode *n, const KVar *along);
-/* Loads as many successive values as there are lanes, the first at the current
- * indices, as vectors along memory, and transposes them. */
-EmitValue *be_emit_square(Emit *e, const KNode *n);
+bool be_emit_is_strided(const Emit *e, const KNode *n, const KVar *along);
+/* Whether what the lanes of such a load read is in the same set of the first
+ * cache. */
+bool be_emit_lanes_conflict(const Emit *e, const KNode *n);
+/* Elements along memory that are best loaded at once for each lane: 16 bytes,
+ * or, where lanes conflict, as many as there are lanes, so that lines are read
+ * once. */
+int be_emit_strip_length(const Emit *e, const KNode *n);
+/* Loads e->rounds successive values, a multiple of that length, the first at the
+ * current indices, along memory, and transposes them. */
+EmitValue *be_emit_strips(Emit *e, const KNode *n);
 
 void be_emit_arrays(Emit *e); /* pointers and tables; not of segments */
 /* Pointers of the segment with that number, from the table of pointers of type

@@ -71,6 +71,20 @@ has_long_columns(const Emit *e, const KBlock *b)
     return be_kernel_code_size(b) <= MANY_OPERATIONS / 4;
 }
 
+/* Whether products read rows that are in the same set of the first cache: they
+ * displace each other where there are many. */
+static bool
+has_conflicts(const Emit *e, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind == K_CONTRACT && has_conflicts(e, &n->contract.body))
+            return true;
+        if (n->kind == K_LOAD && be_emit_lanes_conflict(e, n))
+            return true;
+    }
+    return false;
+}
+
 static int
 choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
 {
@@ -81,7 +95,7 @@ choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
     if (be_kernel_contains(b, K_REDUCE))
         vectors = has_long_columns(e, b) ? 4 : 1;
     else if (be_kernel_contains(b, K_CONTRACT))
-        vectors = 2;
+        vectors = has_conflicts(e, b) ? 1 : 2;
     else if (e->tile.rows == lanes) /* a square */
         vectors = 1;
     else

@@ -3,7 +3,7 @@
  *
  * A load whose address is the same in all lanes is a scalar load.  If
  * neighbouring lanes need neighbouring elements it is a vector load; if
- * neighbouring rows or rounds of a contraction do, a square of vectors is
+ * neighbouring rows or rounds of a contraction do, strips of some elements are
  * transposed; any other is a gather.  Inactive lanes, or those whose guard is
  * false, access no memory of the kernel: they are masked where the machine has
  * masks for that element size, else they use the zero source and the dummy
@@ -14,7 +14,7 @@
 #include <assert.h>
 #include "ir/base/status.h"
 
-enum { SINK_BYTES = 64, TABLE_ALIGN = 64 };
+enum { SINK_BYTES = 64, TABLE_ALIGN = 64, STRIP_BYTES = 16, PAGE = 4096 };
 
 /* ---- arrays ------------------------------------------------------------- */
 
@@ -311,8 +311,7 @@ load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
 }
 
 /* Whether rows are contiguous in memory and lanes are not, and there are as
- * many rows as lanes: then rows are loaded as vectors, and the square is
- * transposed. */
+ * many rows as lanes: then strips along the rows are transposed. */
 static bool
 is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitVarying d)
 {
@@ -322,39 +321,74 @@ is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitVarying d)
            !ir_dim_equal(a->lane_step, one);
 }
 
-/* A vector along memory for each lane, transposed: one for each of as many rows
- * or rounds.  Inactive lanes load from the address of the first one. */
+bool
+be_emit_lanes_conflict(const Emit *e, const KNode *n)
+{
+    Dim step = be_index_coef(&n->load.at, e->tile.lane);
+    int64_t bytes = (int64_t)dtype_info[n->load.array->dtype].bytes;
+    return ir_dim_is_const(step) && step.c && step.c * bytes % PAGE == 0;
+}
+
+int
+be_emit_strip_length(const Emit *e, const KNode *n)
+{
+    int most = STRIP_BYTES / (int)dtype_info[n->load.array->dtype].bytes;
+    return most > e->tile.lanes || be_emit_lanes_conflict(e, n) ? e->tile.lanes
+                                                                : most;
+}
+
+/* Rows number, number + num, ... of a strip, one after the other. */
+static Val
+lanes_of_strip(BeUnit *u, const Val *rows, int lanes, int num, int number)
+{
+    Val same[BE_MAX_TILE];
+    for (int i = 0; i < lanes / num; i++)
+        same[i] = rows[i * num + number];
+    return be_concatenate(u, same, lanes / num);
+}
+
+/* A few elements along memory for each lane, from the `first` row or round on,
+ * transposed: one vector for each of as many rows or rounds.  Inactive lanes
+ * load from the address of the first one. */
 static void
-load_square(Emit *e, const KNode *n, const EmitAddress *a, int v, Val *square)
+load_strip(Emit *e, const KNode *n, const EmitAddress *a, int v, int first,
+           Val *out)
 {
     BeUnit *u = e->u;
     DType t = n->load.array->dtype;
-    Type type = be_vector(be_emit_memory_type(e, t), e->tile.lanes);
-    Val step = be_emit_dim(e, a->lane_step);
+    int num = be_emit_strip_length(e, n);
+    Type type = be_vector(be_emit_memory_type(e, t), num);
+    Val step = be_emit_dim(e, a->lane_step), strip[BE_MAX_TILE];
     Val at = be_address_scalar(e, a, 0, v), mask = e->tile.mask[v];
+    at = be_add(u, at, be_emit_word(e, first));
     for (int i = 0; i < e->tile.lanes; i++) {
         Val lane = be_add(u, at, be_mul(u, step, be_emit_word(e, i)));
         if (mask && i)
             lane = be_select(u, be_extract(u, mask, i, 0), lane, at);
-        square[i] = be_load(u, type, element_pointer(e, n->load.array, lane),
-                            (unsigned)dtype_info[t].bytes);
+        strip[i] = be_load(u, type, element_pointer(e, n->load.array, lane),
+                           (unsigned)dtype_info[t].bytes);
     }
-    be_transpose(u, square, e->tile.lanes);
-    for (int i = 0; i < e->tile.lanes; i++)
-        square[i] = be_emit_from_memory(u, t, square[i]);
+    for (int i = 0; i < num; i++)
+        out[i] = lanes_of_strip(u, strip, e->tile.lanes, num, i);
+    be_transpose(u, out, num);
+    for (int i = 0; i < num; i++)
+        out[i] = be_emit_from_memory(u, t, out[i]);
 }
 
 static void
 load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
 {
-    Val square[BE_MAX_TILE];
-    load_square(e, n, a, v, square);
-    for (int row = 0; row < e->tile.rows; row++)
-        be_emit_set(e, n, row, v, square[row]);
+    Val strip[BE_MAX_TILE];
+    int num = be_emit_strip_length(e, n);
+    for (int row = 0; row < e->tile.rows; row++) {
+        if (row % num == 0)
+            load_strip(e, n, a, v, row, strip);
+        be_emit_set(e, n, row, v, strip[row % num]);
+    }
 }
 
 bool
-be_emit_is_square(const Emit *e, const KNode *n, const KVar *along)
+be_emit_is_strided(const Emit *e, const KNode *n, const KVar *along)
 {
     const Dim one = ir_dim_const(1);
     if (n->kind != K_LOAD || n->load.guard ||
@@ -376,13 +410,15 @@ be_emit_is_square(const Emit *e, const KNode *n, const KVar *along)
 }
 
 EmitValue *
-be_emit_square(Emit *e, const KNode *n)
+be_emit_strips(Emit *e, const KNode *n)
 {
     EmitValue *x = NEW(e->arena, EmitValue);
     EmitAddress a = be_address_of(e, &n->load.at);
-    assert(e->tile.vectors * e->tile.lanes <= BE_MAX_TILE);
+    int num = be_emit_strip_length(e, n);
+    assert(e->tile.vectors * e->rounds <= BE_MAX_TILE && e->rounds % num == 0);
     for (int v = 0; v < e->tile.vectors; v++)
-        load_square(e, n, &a, v, &x->v[v * e->tile.lanes]);
+        for (int first = 0; first < e->rounds; first += num)
+            load_strip(e, n, &a, v, first, &x->v[v * e->rounds + first]);
     return x;
 }
 
@@ -391,10 +427,10 @@ be_emit_load(Emit *e, const KNode *n)
 {
     EmitVarying d = be_emit_varying(e, n);
     DType t = n->load.array->dtype;
-    const EmitValue *square = e->squares[n->id];
-    for (int v = 0; square && v < e->tile.vectors; v++)
-        be_emit_set(e, n, 0, v, square->v[v * e->tile.lanes + e->round]);
-    if (square)
+    const EmitValue *strips = e->strips[n->id];
+    for (int v = 0; strips && v < e->tile.vectors; v++)
+        be_emit_set(e, n, 0, v, strips->v[v * e->rounds + e->round]);
+    if (strips)
         return;
     EmitAddress a = be_address_of(e, &n->load.at);
     if (is_turned(e, n, &a, d)) {

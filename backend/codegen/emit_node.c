@@ -15,7 +15,7 @@ be_emit_open(Emit *e)
     e->values = NEW_ARRAY(a, EmitValue, (size_t)k->num_values);
     e->indices = NEW_ARRAY(a, EmitIndex, (size_t)k->num_vars);
     e->known = NEW_ARRAY(a, EmitKnown, (size_t)k->num_values);
-    e->squares = NEW_ARRAY(a, EmitValue *, (size_t)k->num_values);
+    e->strips = NEW_ARRAY(a, EmitValue *, (size_t)k->num_values);
     e->kept = NEW_ARRAY(a, EmitKept *, (size_t)k->num_values);
     e->value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values);
     e->index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars);

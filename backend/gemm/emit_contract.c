@@ -8,12 +8,14 @@
  * this code is not emitted.
  *
  * Where the lanes of an operand are strided and its contracted index is
- * contiguous, as in a matrix times a vector, a round adds as many products as
- * there are lanes, of squares that are loaded along memory and transposed.
+ * contiguous, as in a matrix times a vector, some rounds are emitted at once, of
+ * strips that are loaded along memory and transposed: 16 bytes for each lane,
+ * for which few registers and shuffles are enough, but for matrices whose rows
+ * conflict in the cache.
  */
 #include "backend/gemm/pairs.h"
 
-enum { LONG_ROUND = 256 /* code size of a round with squares */ };
+enum { LONG_ROUNDS = 256 /* code size of the rounds of a strip */ };
 
 /* The values carried from round to round. */
 typedef struct Sums {
@@ -30,7 +32,7 @@ typedef struct Contract {
     EmitVarying depends;
     Type type;
     bool is_float;
-    bool in_squares;
+    int rounds; /* that are emitted at once, of strips; or 0 */
 } Contract;
 
 /* ---- sums in loops ------------------------------------------------------ */
@@ -108,12 +110,12 @@ new_index(const KNode *n)
                                                 : NULL;
 }
 
-/* Whether n is a load of which squares can be loaded before the body: its
- * indices are known there. */
+/* Whether n is a load of which strips can be loaded before the body: its indices
+ * are known there. */
 static bool
-is_square(const Contract *c, const KNode *n)
+has_strips(const Contract *c, const KNode *n)
 {
-    if (!be_emit_is_square(c->e, n, innermost(c)))
+    if (!be_emit_is_strided(c->e, n, innermost(c)))
         return false;
     const KIndex *at = &n->load.at;
     for (const KNode *i = c->node->contract.body.first; i; i = i->next)
@@ -123,37 +125,41 @@ is_square(const Contract *c, const KNode *n)
     return true;
 }
 
-/* Whether squares of operands are worth the code. */
-static bool
-has_squares(const Contract *c)
+/* The rounds of the longest strip, if strips are worth the code; or 0. */
+static int
+choose_rounds(const Contract *c)
 {
     const Emit *e = c->e;
     const KBlock *body = &c->node->contract.body;
-    int lanes = e->tile.lanes;
     double size = be_kernel_code_size(body);
-    if (lanes < 4 || lanes * e->tile.vectors > BE_MAX_TILE ||
-        be_dim_bound(e->k, innermost(c)->extent) < 2 * lanes ||
-        lanes * be_emit_rows(e, c->depends) * size > LONG_ROUND)
-        return false;
-    for (const KNode *n = body->first; n; n = n->next)
-        if (is_square(c, n))
-            return true;
-    return false;
+    int rounds = 0;
+    for (const KNode *n = body->first; n && e->tile.lanes >= 4; n = n->next) {
+        if (!has_strips(c, n))
+            continue;
+        int length = be_emit_strip_length(e, n);
+        rounds = length > rounds ? length : rounds;
+    }
+    bool is_worth_it =
+        rounds * e->tile.vectors <= BE_MAX_TILE &&
+        be_dim_bound(e->k, innermost(c)->extent) >= 2 * e->tile.lanes &&
+        rounds * be_emit_rows(e, c->depends) * size <= LONG_ROUNDS;
+    return is_worth_it ? rounds : 0;
 }
 
-/* As many rounds as there are lanes, from the current index on. */
+/* The rounds of a strip, from the current index on. */
 static void
-add_square(Contract *c, Sums *s)
+add_strip(Contract *c, Sums *s)
 {
     Emit *e = c->e;
     const KBlock *body = &c->node->contract.body;
     const KVar *var = innermost(c);
     Val first = e->indices[var->id].base;
-    int outer = e->round;
+    int outer = e->round, outer_rounds = e->rounds;
+    e->rounds = c->rounds;
     for (const KNode *n = body->first; n; n = n->next)
-        if (is_square(c, n))
-            e->squares[n->id] = be_emit_square(e, n);
-    for (int i = 0; i < e->tile.lanes; i++) {
+        if (has_strips(c, n))
+            e->strips[n->id] = be_emit_strips(e, n);
+    for (int i = 0; i < c->rounds; i++) {
         e->round = i;
         Val at = be_add(e->u, first, be_emit_word(e, i));
         e->indices[var->id] = (EmitIndex){.base = at};
@@ -161,8 +167,9 @@ add_square(Contract *c, Sums *s)
     }
     for (const KNode *n = body->first; n; n = n->next)
         if (n->kind == K_LOAD)
-            e->squares[n->id] = NULL;
+            e->strips[n->id] = NULL;
     e->round = outer;
+    e->rounds = outer_rounds;
 }
 
 /* ---- pieces of the innermost loop ---------------------------------------- */
@@ -196,12 +203,12 @@ add_piece(Contract *c, Sums *s, Val begin, Val end)
 {
     Emit *e = c->e;
     BeUnit *u = e->u;
-    if (c->in_squares) {
-        Val lanes = be_emit_word(e, e->tile.lanes);
+    if (c->rounds) {
+        Val rounds = be_emit_word(e, c->rounds);
         Val count = be_sub(u, end, begin);
-        Val rest = LLVMBuildURem(u->builder, count, lanes, "");
+        Val rest = LLVMBuildURem(u->builder, count, rounds, "");
         Val middle = be_sub(u, end, rest);
-        add_rounds(c, s, begin, middle, e->tile.lanes, add_square);
+        add_rounds(c, s, begin, middle, c->rounds, add_strip);
         begin = middle;
     }
     add_rounds(c, s, begin, end, 1, add_products);
@@ -302,7 +309,7 @@ be_emit_contract(Emit *e, const KNode *n)
     c.is_float = dtype_is_float(n->dtype);
     c.type = be_vector(be_emit_type(e, n->dtype),
                        c.depends.lane ? e->tile.lanes : 0);
-    c.in_squares = n->contract.ranges.count && has_squares(&c);
+    c.rounds = n->contract.ranges.count ? choose_rounds(&c) : 0;
     bool blocks =
         c.is_float && be_ranges_bound(e->k, &n->contract.ranges) > BE_K_BLOCK;
     Sums s = {.num =

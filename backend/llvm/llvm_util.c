@@ -324,34 +324,149 @@ be_extract(BeUnit *u, Val v, int first, int count)
     return shuffle(u, v, LLVMGetUndef(LLVMTypeOf(v)), first, count);
 }
 
-/* The lanes of x and y that a step of a transposition puts into the first
- * (high: second) of two rows. */
-static Val
-exchange(BeUnit *u, Val x, Val y, int distance, int high)
+/* ---- transposition ------------------------------------------------------
+ *
+ * Machines shuffle two vectors by one instruction, without a table, where
+ * elements stay in their part of 128 bits, or whole parts move.  So squares are
+ * transposed within parts first, and then, where they are larger, by parts.
+ */
+
+enum { MAX_LANES = 64, PART_BYTES = 16 };
+
+static int
+bytes_of(const BeUnit *u, Type t)
 {
-    Val mask[64];
-    int lanes = be_lanes(LLVMTypeOf(x));
-    for (int i = 0; i < lanes; i++) {
-        bool from_y = i & distance;
-        int lane = (from_y ? lanes - distance : 0) + i + high * distance;
-        mask[i] = LLVMConstInt(u->i32, (uint64_t)lane, 0);
-    }
-    return LLVMBuildShuffleVector(u->builder, x, y,
-                                  LLVMConstVector(mask, (unsigned)lanes), "");
+    return t == u->f64 || t == u->i64   ? 8
+           : t == u->f32 || t == u->i32 ? 4
+           : t == u->i8                 ? 1
+                                        : 2;
 }
 
-void
-be_transpose(BeUnit *u, Val *rows, int num)
+static Val
+shuffled(BeUnit *u, Val x, Val y, const int *from, int num)
 {
-    assert(num > 0 && (num & (num - 1)) == 0);
+    Val mask[MAX_LANES];
+    for (int i = 0; i < num; i++)
+        mask[i] = LLVMConstInt(u->i32, (uint64_t)from[i], 0);
+    return LLVMBuildShuffleVector(u->builder, x, y,
+                                  LLVMConstVector(mask, (unsigned)num), "");
+}
+
+Val
+be_concatenate(BeUnit *u, const Val *x, int num)
+{
+    int all[MAX_LANES];
+    if (num == 1)
+        return x[0];
+    Val low = be_concatenate(u, x, num / 2);
+    Val high = be_concatenate(u, x + num / 2, num / 2);
+    int lanes = 2 * be_lanes(LLVMTypeOf(low));
+    for (int i = 0; i < lanes; i++)
+        all[i] = i;
+    return shuffled(u, low, high, all, lanes);
+}
+
+/* The elements of x and y in turns, of the first (high: second) halves of their
+ * parts of num elements. */
+static Val
+interleaved(BeUnit *u, Val x, Val y, int num, int high)
+{
+    int from[MAX_LANES], lanes = be_lanes(LLVMTypeOf(x));
+    for (int i = 0; i < lanes; i++)
+        from[i] = i / num * num + high * num / 2 + i % num / 2 + i % 2 * lanes;
+    return shuffled(u, x, y, from, lanes);
+}
+
+/* Transposes the squares of num elements that stand side by side in num rows:
+ * each step is a perfect shuffle of the rows. */
+static void
+transpose_in_parts(BeUnit *u, Val *rows, int num)
+{
+    Val next[MAX_LANES];
+    for (int done = 1; done < num; done *= 2) {
+        for (int i = 0; i < num; i++)
+            next[i] =
+                interleaved(u, rows[i / 2], rows[i / 2 + num / 2], num, i % 2);
+        memcpy(rows, next, (size_t)num * sizeof *rows);
+    }
+}
+
+/* Parts first, first + step, ... of x, and as many of y: half of each. */
+static Val
+halves(BeUnit *u, Val x, Val y, int part, int first, int step)
+{
+    int from[MAX_LANES], lanes = be_lanes(LLVMTypeOf(x));
+    for (int i = 0; i < lanes / 2; i++) {
+        from[i] = (first + i / part * step) * part + i % part;
+        from[lanes / 2 + i] = lanes + from[i];
+    }
+    return shuffled(u, x, y, from, lanes);
+}
+
+/* The parts of x and y that a step of a transposition by parts puts into the
+ * first (high: second) of two rows. */
+static Val
+exchanged(BeUnit *u, Val x, Val y, int distance, int high)
+{
+    int from[MAX_LANES], lanes = be_lanes(LLVMTypeOf(x));
+    for (int i = 0; i < lanes; i++)
+        from[i] = (i & distance ? lanes - distance : 0) + i + high * distance;
+    return shuffled(u, x, y, from, lanes);
+}
+
+/* Transposes num rows of as many parts. */
+static void
+transpose_parts(BeUnit *u, Val *rows, int num, int part)
+{
     for (int distance = num / 2; distance; distance /= 2) {
         for (int i = 0; i < num; i++) {
             if (i & distance)
                 continue;
             Val x = rows[i], y = rows[i + distance];
-            rows[i] = exchange(u, x, y, distance, 0);
-            rows[i + distance] = exchange(u, x, y, distance, 1);
+            rows[i] = exchanged(u, x, y, distance * part, 0);
+            rows[i + distance] = exchanged(u, x, y, distance * part, 1);
         }
+    }
+}
+
+/* Four of them: a machine takes two parts of one row, then two of another. */
+static void
+transpose_four_parts(BeUnit *u, Val *rows, int part)
+{
+    Val low[2], high[2];
+    for (int i = 0; i < 2; i++) {
+        low[i] = halves(u, rows[2 * i], rows[2 * i + 1], part, 0, 1);
+        high[i] = halves(u, rows[2 * i], rows[2 * i + 1], part, 2, 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        rows[i] = halves(u, low[0], low[1], part, i, 2);
+        rows[2 + i] = halves(u, high[0], high[1], part, i, 2);
+    }
+}
+
+void
+be_transpose(BeUnit *u, Val *rows, int num)
+{
+    Type type = LLVMTypeOf(rows[0]);
+    int part = PART_BYTES / bytes_of(u, be_element(type));
+    if (num <= part) {
+        transpose_in_parts(u, rows, num);
+        return;
+    }
+    assert(num == be_lanes(type) && (num & (num - 1)) == 0);
+    int parts = num / part;
+    for (int i = 0; i < num; i += part)
+        transpose_in_parts(u, rows + i, part);
+    for (int i = 0; i < part; i++) {
+        Val same[MAX_LANES];
+        for (int j = 0; j < parts; j++)
+            same[j] = rows[j * part + i];
+        if (parts == 4)
+            transpose_four_parts(u, same, part);
+        else
+            transpose_parts(u, same, parts, part);
+        for (int j = 0; j < parts; j++)
+            rows[j * part + i] = same[j];
     }
 }
 

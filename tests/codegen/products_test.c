@@ -119,6 +119,18 @@ static const CodegenCase cases[] = {
      "%y: T[3, 2, 5, 33] per_replica = transpose %b {perm=[0, 2, 3, 1]}\n"
      "%r: T[3, 2, 18, 33] per_replica = dot %x, %y {contract_x=[3] "
      "contract_y=[2] batch_x=[0, 1] batch_y=[0, 1]}"},
+    /* a matrix times a vector: strips of rows, and rows that conflict in a cache
+     */
+    {"T[n]",
+     {"T[n, 77]", "T[77]"},
+     "%r: T[n] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[n]",
+     {"T[n, 1024]", "T[1024]"},
+     "%r: T[n] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[50]",
+     {"T[50, 2048]", "T[2048]", "T[50]"},
+     "%d: T[50] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
+     "%r: T[50] per_replica = add %d, %c"},
     /* windows: with zeros around and without, further apart, of one channel */
     {"T[n, 6, 5, 20]",
      {"T[n, 6, 5, 16]", "T[3, 3, 16, 20]"},

@@ -76,6 +76,13 @@ typedef struct EmitKept {
     Val row;             /* the address of its elements */
 } EmitKept;
 
+/* The word of an index expression, from which be_address_of takes it instead of
+ * adding up terms: a loop carries it from round to round. */
+typedef struct EmitCarried {
+    const KIndex *of;
+    Val word;
+} EmitCarried;
+
 typedef struct EmitDim {
     Dim dim;
     Val value; /* in the entry block */
@@ -111,6 +118,7 @@ struct Emit {
     VEC(EmitDim) dim_values;
     EmitValue *values;  /* by id */
     EmitIndex *indices; /* by id */
+    VEC(EmitCarried) carried; /* by loops, those of inner ones last */
     EmitKnown *known;   /* of INSIDE, by id */
     /* By id: of loads whose elements of several rounds of a contraction are
      * loaded (be_emit_strips), those of vector v from number v * rounds on; else

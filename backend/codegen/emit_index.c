@@ -257,11 +257,21 @@ is_of_collapsed(const Emit *e, const EmitAddress *a, const KVar *var)
     return a->collapsed && (var == e->tile.collapsed || var == e->tile.lane);
 }
 
+static Val
+carried_word(const Emit *e, const KIndex *x)
+{
+    for (int i = e->carried.len - 1; i >= 0; i--)
+        if (e->carried.data[i].of == x)
+            return e->carried.data[i].word;
+    return NULL;
+}
+
 EmitAddress
 be_address_of(Emit *e, const KIndex *x)
 {
     BeUnit *u = e->u;
-    EmitAddress a = {.of = x, .base = be_emit_dim(e, x->base)};
+    Val word = carried_word(e, x);
+    EmitAddress a = {.of = x, .base = word ? word : be_emit_dim(e, x->base)};
     a.row_step = a.lane_step = ir_dim_const(0);
     a.collapsed = is_collapsed(e, x);
     if (a.collapsed) {
@@ -285,6 +295,8 @@ be_address_of(Emit *e, const KIndex *x)
             a.row_step = t->coef;
         if (t->var == e->tile.lane)
             a.lane_step = t->coef;
+        if (word)
+            continue;
         Val part = be_mul(u, be_emit_dim(e, t->coef), index->base);
         a.base = be_add(u, a.base, part);
     }

@@ -83,9 +83,10 @@ typedef struct DepthwiseCode {
 /* Packs x for the band from window c->i on, of so many rows of windows, and the
  * present channels (depthwise_pack.c). */
 void be_depthwise_pack(DepthwiseCode *c, Val rows);
-/* Elements of x at window 0 and place 0, and `place` further on along both
- * axes; the address for a window of the band, whose row has number `row`. */
-Val be_depthwise_window(const DepthwiseCode *c, Val row, Val column);
+/* The address of the packed places of a window, from that of window 0 of its
+ * row, and that of the next row's; x at a place of the window. */
+Val be_depthwise_window(const DepthwiseCode *c, Val line, Val column);
+Val be_depthwise_next_row(const DepthwiseCode *c, Val line);
 Val be_depthwise_x(const DepthwiseCode *c, Val window, int64_t row,
                    int64_t column);
 /* Sets the place in windows. */
@@ -97,6 +98,24 @@ void be_depthwise_set_window(DepthwiseCode *c, int axis, Val at);
 /* All that follows the contraction, whose value is sums, one for each row of
  * the tile. */
 void be_depthwise_epilogue(DepthwiseCode *c, const Val *sums);
+
+/* The loads and stores of a slice along an index: a loop over it carries their
+ * words, since their other terms are the same in all rounds. */
+typedef struct DepthwiseWalk {
+    const KVar *along;
+    int num, first; /* numbers of the words that the loop carries */
+    const KIndex *of[8];
+    Val words[8];
+} DepthwiseWalk;
+
+/* Finds them, with their words at `begin` (where the index may be one of a loop
+ * inside that of another walk); makes the loop carry the words; and hands on
+ * those of the next round, l->step further on. */
+void be_depthwise_walk(DepthwiseCode *c, const KernelSlice *slice,
+                       const KVar *along, Val begin, DepthwiseWalk *w);
+void be_depthwise_walk_carry(DepthwiseCode *c, DepthwiseWalk *w, BeLoop *l);
+void be_depthwise_walk_next(DepthwiseCode *c, const DepthwiseWalk *w,
+                            BeLoop *l);
 
 /* The channels from number l->index on, in a loop that the caller ends with
  * be_loop_end; the tile has their lanes and mask. */

@@ -5,25 +5,28 @@
 
 /* ---- indices ------------------------------------------------------------- */
 
+static void
+set_index(Emit *e, const KVar *v, Val at)
+{
+    if (v)
+        e->indices[v->id] = (EmitIndex){.base = at};
+}
+
 void
 be_depthwise_set_place(DepthwiseCode *c, int64_t number)
 {
     int64_t size = c->d->axes[1].places;
     int64_t at[] = {number / size, number % size};
     for (int i = 0; i < 2; i++) {
-        const KVar *v = c->d->axes[i].place;
-        if (v)
-            c->e->indices[v->id] =
-                (EmitIndex){.base = be_emit_word(c->e, at[i])};
+        Val word = be_emit_word(c->e, at[i]);
+        set_index(c->e, c->d->axes[i].place, word);
     }
 }
 
 void
 be_depthwise_set_window(DepthwiseCode *c, int axis, Val at)
 {
-    const KVar *v = c->d->axes[axis].window;
-    if (v)
-        c->e->indices[v->id] = (EmitIndex){.base = at};
+    set_index(c->e, c->d->axes[axis].window, at);
 }
 
 void
@@ -43,17 +46,109 @@ be_depthwise_channels(DepthwiseCode *c, BeLoop *l)
     e->indices[v->id] = (EmitIndex){.base = l->index};
 }
 
+/* ---- addresses ----------------------------------------------------------- */
+
+static bool
+is_axis(const Depthwise *d, const KVar *v)
+{
+    bool is = v == d->channel;
+    for (int i = 0; i < d->others.count; i++)
+        is |= v == d->others.vars[i];
+    for (int i = 0; i < 2; i++)
+        is |= v == d->axes[i].window || v == d->axes[i].place;
+    return is;
+}
+
+/* Whether x has terms of the convolution's own indices alone: these are set
+ * before the loop, others by nodes within it. */
+static bool
+is_of_axes(const Depthwise *d, const KIndex *x)
+{
+    for (int i = 0; i < x->num_terms; i++)
+        if (!is_axis(d, x->terms[i].var))
+            return false;
+    return true;
+}
+
+static void
+add_words(DepthwiseCode *c, const KernelSlice *slice, const KBlock *b,
+          DepthwiseWalk *w)
+{
+    enum { MOST = sizeof w->of / sizeof w->of[0] };
+    for (const KNode *n = b->first; n; n = n->next) {
+        const KIndex *at = n->kind == K_LOAD    ? &n->load.at
+                           : n->kind == K_STORE ? &n->store.at
+                                                : NULL;
+        if (!at || !be_slice_contains(slice, n) || !is_of_axes(c->d, at) ||
+            w->num == MOST)
+            continue;
+        w->of[w->num] = at;
+        w->words[w->num++] = be_address_of(c->e, at).base;
+    }
+}
+
+/* The word of x where the index is `count` greater. */
+static Val
+further(DepthwiseCode *c, const KIndex *x, const KVar *along, Val word,
+        Val count)
+{
+    BeUnit *u = c->e->u;
+    Val step = be_emit_dim(c->e, be_index_coef(x, along));
+    return be_add(u, word, be_mul(u, step, count));
+}
+
+void
+be_depthwise_walk(DepthwiseCode *c, const KernelSlice *slice, const KVar *along,
+                  Val begin, DepthwiseWalk *w)
+{
+    *w = (DepthwiseWalk){.along = along};
+    set_index(c->e, along, be_emit_word(c->e, 0));
+    add_words(c, slice, &c->e->k->body, w);
+    add_words(c, slice, &c->d->loop->loop.body, w);
+    add_words(c, slice, &c->d->contract->contract.body, w);
+    for (int i = 0; i < w->num; i++)
+        w->words[i] = further(c, w->of[i], along, w->words[i], begin);
+}
+
+void
+be_depthwise_walk_carry(DepthwiseCode *c, DepthwiseWalk *w, BeLoop *l)
+{
+    w->first = l->num_carried;
+    for (int i = 0; i < w->num; i++) {
+        Val word = be_loop_carry(c->e->u, l, w->words[i]);
+        EmitCarried here = {w->of[i], word};
+        VEC_PUSH(c->e->arena, c->e->carried, here);
+    }
+}
+
+void
+be_depthwise_walk_next(DepthwiseCode *c, const DepthwiseWalk *w, BeLoop *l)
+{
+    for (int i = 0; i < w->num; i++) {
+        int number = w->first + i;
+        Val word = further(c, w->of[i], w->along, l->carried[number], l->step);
+        be_loop_next(l, number, word);
+    }
+    c->e->carried.len -= w->num;
+}
+
 /* ---- operands ------------------------------------------------------------ */
 
 Val
-be_depthwise_window(const DepthwiseCode *c, Val row, Val column)
+be_depthwise_window(const DepthwiseCode *c, Val line, Val column)
 {
     BeUnit *u = c->e->u;
+    const DepthwiseAxis *a = &c->d->axes[1];
+    return be_offset(u, line,
+                     be_mul(u, column, be_word(u, a->step * c->bytes)));
+}
+
+Val
+be_depthwise_next_row(const DepthwiseCode *c, Val line)
+{
     const DepthwiseAxis *a = c->d->axes;
-    int64_t line = be_depthwise_reach(&a[1], a[1].windows) * c->bytes;
-    Val at = be_mul(u, row, be_word(u, a[0].step * line));
-    Val along = be_mul(u, column, be_word(u, a[1].step * c->bytes));
-    return be_offset(u, c->packed, be_add(u, at, along));
+    int64_t size = be_depthwise_reach(&a[1], a[1].windows) * c->bytes;
+    return be_offset_const(c->e->u, line, a[0].step * size);
 }
 
 Val

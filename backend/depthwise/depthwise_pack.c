@@ -30,6 +30,13 @@ set_index(Emit *e, const KVar *v, Val at)
         e->indices[v->id] = (EmitIndex){.base = at};
 }
 
+/* The index of the places of window 0. */
+static const KVar *
+place_index(const DepthwiseAxis *a)
+{
+    return a->place ? a->place : a->window;
+}
+
 /* Window 0 at a place. */
 static void
 set_place(DepthwiseCode *c, int axis, Val at)
@@ -37,26 +44,35 @@ set_place(DepthwiseCode *c, int axis, Val at)
     const DepthwiseAxis *a = &c->d->axes[axis];
     if (a->place)
         set_index(c->e, a->window, be_emit_word(c->e, 0));
-    set_index(c->e, a->place ? a->place : a->window, at);
+    set_index(c->e, place_index(a), at);
 }
 
-/* Places begin .. end of a row, which is packed at `to`. */
-static void
+/* Packs places begin .. end of a row at `to`; returns where those that follow
+ * are packed. */
+static Val
 pack_places(DepthwiseCode *c, Val to, Val begin, Val end, bool inside)
 {
     Emit *e = c->e;
     BeUnit *u = e->u;
+    const DepthwiseAxis *a = &c->d->axes[1];
+    DepthwiseWalk walk;
     BeLoop l;
+    set_place(c, 1, begin);
+    be_depthwise_walk(c, &c->d->of_x, place_index(a), begin, &walk);
     be_loop_begin(u, &l, begin, end, be_word(u, 1), "place");
+    to = be_loop_carry(u, &l, to);
+    be_depthwise_walk_carry(c, &walk, &l);
     be_loop_body(u, &l);
     set_place(c, 1, l.index);
     emit_x(c, &e->k->body, inside);
     emit_x(c, &c->d->loop->loop.body, inside);
     emit_x(c, &c->d->contract->contract.body, inside);
-    Val at = be_mul(u, l.index, be_word(u, c->bytes));
     Val x = be_emit_get_as(e, c->d->x, 0, 0, true);
-    be_store(u, x, be_offset(u, to, at), (unsigned)c->bytes);
+    be_store(u, x, to, (unsigned)c->bytes);
+    be_loop_next(&l, 0, be_offset_const(u, to, c->bytes));
+    be_depthwise_walk_next(c, &walk, &l);
     be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
 }
 
 /* Whether first <= at < end. */
@@ -68,27 +84,40 @@ is_between(BeUnit *u, Val at, int64_t first, int64_t end)
     return be_and(u, low, high);
 }
 
+/* A row of places, number `at` along the first axis; returns as above. */
+static Val
+pack_row(DepthwiseCode *c, Val to, Val at)
+{
+    BeUnit *u = c->e->u;
+    const DepthwiseAxis *a = c->d->axes;
+    Val none = be_word(u, be_depthwise_reach(&a[1], a[1].windows));
+    Val in = is_between(u, at, a[0].first, a[0].end);
+    Val first = be_select(u, in, be_word(u, a[1].first), none);
+    Val end = be_select(u, in, be_word(u, a[1].end), none);
+    set_place(c, 0, at);
+    to = pack_places(c, to, be_word(u, 0), first, false);
+    to = pack_places(c, to, first, end, true);
+    return pack_places(c, to, end, none, false);
+}
+
 void
 be_depthwise_pack(DepthwiseCode *c, Val rows)
 {
     BeUnit *u = c->e->u;
     const DepthwiseAxis *a = c->d->axes;
-    int64_t all = be_depthwise_reach(&a[1], a[1].windows);
     Val step = be_word(u, a[0].step), last = be_sub(u, rows, be_word(u, 1));
     Val reach = be_add(u, be_mul(u, last, step), be_word(u, a[0].places));
-    Val begin = be_mul(u, c->i, step);
+    Val begin = be_mul(u, c->i, step), end = be_add(u, begin, reach);
+    DepthwiseWalk walk;
     BeLoop l;
-    be_loop_begin(u, &l, be_word(u, 0), reach, be_word(u, 1), "row");
+    set_place(c, 0, begin);
+    set_place(c, 1, be_word(u, 0));
+    be_depthwise_walk(c, &c->d->of_x, place_index(&a[0]), begin, &walk);
+    be_loop_begin(u, &l, begin, end, be_word(u, 1), "row");
+    Val to = be_loop_carry(u, &l, c->packed);
+    be_depthwise_walk_carry(c, &walk, &l);
     be_loop_body(u, &l);
-    Val at = be_add(u, begin, l.index), none = be_word(u, all);
-    Val in = is_between(u, at, a[0].first, a[0].end);
-    Val first = be_select(u, in, be_word(u, a[1].first), none);
-    Val end = be_select(u, in, be_word(u, a[1].end), none);
-    Val to =
-        be_offset(u, c->packed, be_mul(u, l.index, be_word(u, all * c->bytes)));
-    set_place(c, 0, at);
-    pack_places(c, to, be_word(u, 0), first, false);
-    pack_places(c, to, first, end, true);
-    pack_places(c, to, end, none, false);
+    be_loop_next(&l, 0, pack_row(c, to, l.index));
+    be_depthwise_walk_next(c, &walk, &l);
     be_loop_end(u, &l);
 }

@@ -85,23 +85,41 @@ end_loop(Sums *s, BeLoop *l)
         s->block[p] = be_loop_result(l, (int)(p - s->begin));
 }
 
-/* Windows begin .. end of a row of the band: no block ends before the last. */
+/* Adds the products of y and the window whose places are packed there. */
 static void
-add_windows(Sums *s, Val row, Val begin, Val end)
+add_window(Sums *s, Val y, Val window)
+{
+    DepthwiseCode *c = s->c;
+    int64_t width = c->d->axes[1].places;
+    for (int64_t p = s->begin; p < s->end; p++) {
+        Val x = be_depthwise_x(c, window, p / width, p % width);
+        s->block[p] = be_intrinsic3(c->e->u, "llvm.fma", x, y, s->block[p]);
+    }
+}
+
+/* Windows begin .. end of a row of the band, whose places are packed at `line`:
+ * no block ends before the last. */
+static void
+add_windows(Sums *s, Val line, Val begin, Val end)
 {
     DepthwiseCode *c = s->c;
     BeUnit *u = c->e->u;
-    int64_t width = c->d->axes[1].places;
+    const DepthwiseAxis *a = &c->d->axes[1];
+    int at = (int)(s->end - s->begin);
+    DepthwiseWalk walk;
     BeLoop l;
+    be_depthwise_walk(c, &c->d->of_y, a->window, begin, &walk);
+    Val window = be_depthwise_window(c, line, begin);
     be_loop_begin(u, &l, begin, end, be_word(u, 1), "window");
     carry(s, &l);
+    window = be_loop_carry(u, &l, window);
+    be_depthwise_walk_carry(c, &walk, &l);
     be_loop_body(u, &l);
     be_depthwise_set_window(c, 1, l.index);
-    Val y = be_depthwise_y(c), window = be_depthwise_window(c, row, l.index);
-    for (int64_t p = s->begin; p < s->end; p++) {
-        Val x = be_depthwise_x(c, window, p / width, p % width);
-        s->block[p] = be_intrinsic3(u, "llvm.fma", x, y, s->block[p]);
-    }
+    Val y = be_depthwise_y(c);
+    add_window(s, y, window);
+    be_loop_next(&l, at, be_offset_const(u, window, a->step * c->bytes));
+    be_depthwise_walk_next(c, &walk, &l);
     end_loop(s, &l);
 }
 
@@ -130,15 +148,15 @@ end_block(Sums *s, Val full)
     }
 }
 
-/* A row of windows, in pieces that end where a block does. */
+/* Row i of windows, whose places are packed at `line`, in pieces that end where
+ * a block does. */
 static void
-add_row(Sums *s, Val row)
+add_row(Sums *s, Val line, Val i)
 {
     DepthwiseCode *c = s->c;
     BeUnit *u = c->e->u;
     const DepthwiseAxis *a = c->d->axes;
     Val k = be_word(u, BE_K_BLOCK), all = be_word(u, a[1].windows);
-    Val i = be_add(u, c->i, row);
     be_depthwise_set_window(c, 0, i);
     Val before = be_mul(u, c->number, be_word(u, a[0].windows));
     before = be_mul(u, be_add(u, before, i), all);
@@ -149,7 +167,7 @@ add_row(Sums *s, Val row)
     Val filled = LLVMBuildURem(u->builder, be_add(u, before, l.index), k, "");
     Val left = be_sub(u, k, filled);
     l.step = be_min(u, be_sub(u, all, l.index), left);
-    add_windows(s, row, l.index, be_add(u, l.index, l.step));
+    add_windows(s, line, l.index, be_add(u, l.index, l.step));
     end_block(s, be_icmp(u, LLVMIntEQ, l.step, left));
     end_loop(s, &l);
 }
@@ -158,14 +176,24 @@ add_row(Sums *s, Val row)
 static void
 add_rows(Sums *s, Val rows)
 {
-    BeUnit *u = s->c->e->u;
+    DepthwiseCode *c = s->c;
+    BeUnit *u = c->e->u;
+    Val end = be_add(u, c->i, rows), line = c->packed;
+    int at = (int)(s->end - s->begin);
+    DepthwiseWalk walk;
     BeLoop l;
     for (int64_t p = s->begin; p < s->end; p++)
         s->block[p] = load_sum(s, p, false);
-    be_loop_begin(u, &l, be_word(u, 0), rows, be_word(u, 1), "row");
+    be_depthwise_set_window(c, 1, be_word(u, 0));
+    be_depthwise_walk(c, &c->d->of_y, c->d->axes[0].window, c->i, &walk);
+    be_loop_begin(u, &l, c->i, end, be_word(u, 1), "row");
     carry(s, &l);
+    line = be_loop_carry(u, &l, line);
+    be_depthwise_walk_carry(c, &walk, &l);
     be_loop_body(u, &l);
-    add_row(s, l.index);
+    add_row(s, line, l.index);
+    be_loop_next(&l, at, be_depthwise_next_row(c, line));
+    be_depthwise_walk_next(c, &walk, &l);
     end_loop(s, &l);
     for (int64_t p = s->begin; p < s->end; p++)
         store_sum(s, p, false, s->block[p]);

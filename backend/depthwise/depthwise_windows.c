@@ -65,15 +65,16 @@ choose_windows(const DepthwiseCode *c)
     return (int)most;
 }
 
-/* Windows of a row from l->index on, as many as the tile has rows. */
+/* Windows of a row from `column` on, as many as the tile has rows; the first
+ * one's places are packed at `window`. */
 static void
-emit_windows(DepthwiseCode *c, const Weights *w, Val row, Val column)
+emit_windows(DepthwiseCode *c, const Weights *w, Val window, Val column)
 {
     Emit *e = c->e;
     BeUnit *u = e->u;
     const DepthwiseAxis *a = &c->d->axes[1];
     int count = e->tile.rows;
-    Val sums[MAX_WINDOWS], window = be_depthwise_window(c, row, column);
+    Val sums[MAX_WINDOWS];
     for (int i = 0; i < count; i++)
         sums[i] = be_zero(c->vector);
     e->tile.rows = 1;
@@ -90,27 +91,37 @@ emit_windows(DepthwiseCode *c, const Weights *w, Val row, Val column)
     be_depthwise_epilogue(c, sums);
 }
 
+/* Windows begin .. end of a row whose places are packed at `line`. */
 static void
-emit_steps(DepthwiseCode *c, const Weights *w, Val row, Val begin, Val end,
+emit_steps(DepthwiseCode *c, const Weights *w, Val line, Val begin, Val end,
            int count)
 {
     BeUnit *u = c->e->u;
+    const DepthwiseAxis *a = &c->d->axes[1];
+    DepthwiseWalk walk;
     BeLoop l;
+    be_depthwise_walk(c, &c->d->epilogue, a->window, begin, &walk);
+    Val window = be_depthwise_window(c, line, begin);
     be_loop_begin(u, &l, begin, end, be_word(u, count), "window");
+    window = be_loop_carry(u, &l, window);
+    be_depthwise_walk_carry(c, &walk, &l);
     be_loop_body(u, &l);
     c->e->tile.rows = count;
-    emit_windows(c, w, row, l.index);
+    emit_windows(c, w, window, l.index);
     c->e->tile.rows = 1;
+    be_loop_next(&l, 0, be_offset_const(u, window, count * a->step * c->bytes));
+    be_depthwise_walk_next(c, &walk, &l);
     be_loop_end(u, &l);
 }
 
-/* A row of windows, of those among the items. */
+/* Row i of windows, of those among the items; its places are packed at `line`.
+ */
 static void
-emit_row(DepthwiseCode *c, const Weights *w, Val row)
+emit_row(DepthwiseCode *c, const Weights *w, Val line, Val i)
 {
     BeUnit *u = c->e->u;
     int count = choose_windows(c);
-    Val all = be_word(u, c->d->axes[1].windows), i = be_add(u, c->i, row);
+    Val all = be_word(u, c->d->axes[1].windows);
     Val first = be_add(u, c->first, be_mul(u, i, all));
     Val from = be_max(u, be_sub(u, c->item, first), be_word(u, 0));
     Val to = be_min(u, be_sub(u, c->stop, first), all);
@@ -119,28 +130,43 @@ emit_row(DepthwiseCode *c, const Weights *w, Val row)
     Val rest = LLVMBuildURem(u->builder, number, be_word(u, count), "");
     Val middle = be_sub(u, to, rest);
     be_depthwise_set_window(c, 0, i);
-    emit_steps(c, w, row, from, middle, count);
+    emit_steps(c, w, line, from, middle, count);
     if (count > 1)
-        emit_steps(c, w, row, middle, to, 1);
+        emit_steps(c, w, line, middle, to, 1);
 }
 
 /* ---- bands --------------------------------------------------------------- */
+
+static void
+emit_rows_of_band(DepthwiseCode *c, const Weights *w, Val rows)
+{
+    BeUnit *u = c->e->u;
+    Val end = be_add(u, c->i, rows), line = c->packed;
+    DepthwiseWalk walk;
+    BeLoop l;
+    be_depthwise_set_window(c, 1, be_word(u, 0));
+    be_depthwise_walk(c, &c->d->epilogue, c->d->axes[0].window, c->i, &walk);
+    be_loop_begin(u, &l, c->i, end, be_word(u, 1), "row");
+    line = be_loop_carry(u, &l, line);
+    be_depthwise_walk_carry(c, &walk, &l);
+    be_loop_body(u, &l);
+    emit_row(c, w, line, l.index);
+    be_loop_next(&l, 0, be_depthwise_next_row(c, line));
+    be_depthwise_walk_next(c, &walk, &l);
+    be_loop_end(u, &l);
+}
 
 /* The band's rows for all channels. */
 static void
 emit_band(DepthwiseCode *c, Val rows)
 {
-    BeUnit *u = c->e->u;
-    BeLoop channels, l;
+    BeLoop channels;
     Weights w;
     be_depthwise_channels(c, &channels);
     be_depthwise_pack(c, rows);
     hold_weights(c, &w);
-    be_loop_begin(u, &l, be_word(u, 0), rows, be_word(u, 1), "row");
-    be_loop_body(u, &l);
-    emit_row(c, &w, l.index);
-    be_loop_end(u, &l);
-    be_loop_end(u, &channels);
+    emit_rows_of_band(c, &w, rows);
+    be_loop_end(c->e->u, &channels);
 }
 
 void

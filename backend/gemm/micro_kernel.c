@@ -40,15 +40,23 @@ typedef struct MicroKernel {
     int64_t bytes;
     bool reads_far; /* rows along k, beyond the second cache */
     bool looks_for_zeros;
+    bool in_full; /* the number of products is a multiple of the unroll factor
+                     in every block of k */
     Val params[UKERNEL_NUM_PARAMS];
 } MicroKernel;
 
+/* The address `count` elements after p. */
 static Val
-element_at(const MicroKernel *a, Val base, Val index, int64_t more)
+further(const MicroKernel *a, Val p, int64_t count)
 {
-    BeUnit *u = a->e->u;
-    Val p = LLVMBuildGEP2(u->builder, a->type, base, &index, 1, "");
-    return be_offset_const(u, p, more * a->bytes);
+    return be_offset_const(a->e->u, p, count * a->bytes);
+}
+
+/* The same for a number that is not constant. */
+static Val
+element_at(const MicroKernel *a, Val p, Val index)
+{
+    return LLVMBuildGEP2(a->e->u->builder, a->type, p, &index, 1, "");
 }
 
 /* Elements from a tile's first row to another. */
@@ -59,12 +67,12 @@ row_offset(const MicroKernel *a, int row)
     return row / run * a->plan->a.line_size + row % run * a->plan->a.stride;
 }
 
-/* The number of a row for a product that many elements after the first. */
+/* The number of a row for the product whose first row is at p. */
 static Val
-broadcast_a(const MicroKernel *a, int row, Val at)
+broadcast_a(const MicroKernel *a, int row, Val p)
 {
     Emit *e = a->e;
-    Val p = element_at(a, a->params[UKERNEL_A], at, row_offset(a, row));
+    p = further(a, p, row_offset(a, row));
     return be_splat(e->u, be_load(e->u, a->type, p, (unsigned)a->bytes),
                     a->plan->lanes);
 }
@@ -77,32 +85,27 @@ streams(const GemmPlan *plan, int64_t bytes)
     return plan->kc * width * bytes > L1_BYTES;
 }
 
-/* Prefetches those of some products further on; at the end, of the next panel.
- */
+/* Prefetches those of some products after the one at p; at the end, of the next
+ * panel. */
 static void
-prefetch_b(const MicroKernel *a, Val k)
+prefetch_b(const MicroKernel *a, Val p)
 {
-    Emit *e = a->e;
     const GemmPlan *plan = a->plan;
     int ahead = plan->a.segments ? FAR_AHEAD : AHEAD;
-    Val later = be_add(e->u, k, be_emit_word(e, ahead));
-    Val at = be_mul(e->u, later, be_emit_word(e, plan->b.k_stride));
     int64_t width = (int64_t)plan->lanes * plan->vectors;
+    p = further(a, p, ahead * plan->b.k_stride);
     for (int64_t i = 0; i < width; i += LINE / a->bytes)
-        be_prefetch(e->u, element_at(a, a->params[UKERNEL_B], at, i), false);
+        be_prefetch(a->e->u, further(a, p, i), false);
 }
 
 /* The rows of such a product, side by side. */
 static void
-prefetch_a(const MicroKernel *a, Val k)
+prefetch_a(const MicroKernel *a, Val p)
 {
-    Emit *e = a->e;
     const GemmPlan *plan = a->plan;
-    Val later = be_add(e->u, k, be_emit_word(e, AHEAD));
-    Val at = be_mul(e->u, later, be_emit_word(e, plan->a.k_stride));
-    be_prefetch(e->u, element_at(a, a->params[UKERNEL_A], at, 0), false);
-    be_prefetch(e->u, element_at(a, a->params[UKERNEL_A], at, plan->mr - 1),
-                false);
+    p = further(a, p, AHEAD * plan->a.k_stride);
+    be_prefetch(a->e->u, p, false);
+    be_prefetch(a->e->u, further(a, p, plan->mr - 1), false);
 }
 
 /* The unroll factor of the loop over k. */
@@ -116,51 +119,42 @@ unroll_factor(const GemmPlan *plan)
 static void
 prefetch_rows(const MicroKernel *a, Val k)
 {
+    Val p = element_at(a, a->params[UKERNEL_AHEAD], k);
     for (int row = 0; row < be_gemm_rows_ahead(a->plan); row++)
-        be_prefetch(
-            a->e->u,
-            element_at(a, a->params[UKERNEL_AHEAD], k, row * a->plan->a.stride),
-            false);
+        be_prefetch(a->e->u, further(a, p, row * a->plan->a.stride), false);
 }
 
-/* Product k, whose rows are `before` elements after those of the first. */
+/* The product whose rows begin at x, and columns at y. */
 static void
-rank1_update(const MicroKernel *a, Val k, Val before, Val *acc)
+rank1_update(const MicroKernel *a, Val x, Val y, Val *acc)
 {
-    Emit *e = a->e;
-    BeUnit *u = e->u;
+    BeUnit *u = a->e->u;
     const GemmPlan *plan = a->plan;
     Val columns[BE_MAX_VECTORS];
     int vectors = plan->vectors, lanes = plan->lanes;
-    Val at = be_mul(u, k, be_emit_word(e, plan->b.k_stride));
     for (int v = 0; v < vectors; v++)
-        columns[v] = be_load(u, a->vector,
-                             element_at(a, a->params[UKERNEL_B], at, v * lanes),
+        columns[v] = be_load(u, a->vector, further(a, y, v * lanes),
                              (unsigned)a->bytes);
     if (streams(plan, a->bytes)) {
-        prefetch_b(a, k);
+        prefetch_b(a, y);
         if (plan->a.kind == GEMM_IN_PLACE && plan->a.stride == 1)
-            prefetch_a(a, k);
+            prefetch_a(a, x);
     }
     for (int row = 0; row < plan->mr; row++) {
-        Val x = broadcast_a(a, row, before);
+        Val element = broadcast_a(a, row, x);
         for (int v = 0; v < vectors; v++) {
             Val *sum = &acc[row * vectors + v];
-            *sum = be_intrinsic3(u, "llvm.fma", x, columns[v], *sum);
+            *sum = be_intrinsic3(u, "llvm.fma", element, columns[v], *sum);
         }
     }
 }
 
-/* A loop that carries the tile's accumulators. */
+/* Lets a loop carry the tile's accumulators, before anything else. */
 static void
-begin_k_loop(const MicroKernel *a, BeLoop *l, Val begin, Val end, int step,
-             Val *acc, const char *name)
+carry_sums(const MicroKernel *a, BeLoop *l, Val *acc)
 {
-    Emit *e = a->e;
-    be_loop_begin(e->u, l, begin, end, be_emit_word(e, step), name);
     for (int i = 0; i < a->plan->mr * a->plan->vectors; i++)
-        acc[i] = be_loop_carry(e->u, l, acc[i]);
-    be_loop_body(e->u, l);
+        acc[i] = be_loop_carry(a->e->u, l, acc[i]);
 }
 
 static void
@@ -174,45 +168,67 @@ end_k_loop(const MicroKernel *a, BeLoop *l, Val *acc)
         acc[i] = be_loop_result(l, i);
 }
 
-/* Successive products: the number of the first, the place of its rows, and how
- * many elements after it those of the next are. */
+/* Successive products: where rows and columns of the first are, and how many
+ * elements after it the rows of the next are. */
 typedef struct Products {
-    Val k, before;
+    Val rows, columns;
     int64_t step;
 } Products;
 
-/* Those from number `begin` to `end`, in rounds of so many. */
+/* `count` products, the first of them p's. */
 static void
-add_rounds(const MicroKernel *a, const Products *p, Val begin, Val end,
-           int round, Val *acc)
+add_each(const MicroKernel *a, const Products *p, int64_t count, Val *acc)
 {
-    Emit *e = a->e;
-    BeUnit *u = e->u;
-    BeLoop l;
-    begin_k_loop(a, &l, begin, end, round, acc, "k");
-    if (a->reads_far && round > 1)
-        prefetch_rows(a, be_add(u, p->k, l.index));
-    for (int i = 0; i < round; i++) {
-        Val number = be_add(u, l.index, be_emit_word(e, i));
-        Val further = be_mul(u, number, be_emit_word(e, p->step));
-        Val rows = be_add(u, p->before, further);
-        rank1_update(a, be_add(u, p->k, number), rows, acc);
+    for (int64_t i = 0; i < count; i++) {
+        Val rows = further(a, p->rows, i * p->step);
+        Val columns = further(a, p->columns, i * a->plan->b.k_stride);
+        rank1_update(a, rows, columns, acc);
     }
-    end_k_loop(a, &l, acc);
 }
 
+/* Products from number `begin` to `end`, in rounds of so many; p becomes those
+ * that follow. */
 static void
-add_products(const MicroKernel *a, const Products *p, Val begin, Val end,
+add_rounds(const MicroKernel *a, Products *p, Val begin, Val end, int round,
+           Val *acc)
+{
+    BeUnit *u = a->e->u;
+    int num = a->plan->mr * a->plan->vectors;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_emit_word(a->e, round), "k");
+    carry_sums(a, &l, acc);
+    p->rows = be_loop_carry(u, &l, p->rows);
+    p->columns = be_loop_carry(u, &l, p->columns);
+    be_loop_body(u, &l);
+    if (a->reads_far && round > 1)
+        prefetch_rows(a, l.index);
+    add_each(a, p, round, acc);
+    be_loop_next(&l, num, further(a, p->rows, round * p->step));
+    be_loop_next(&l, num + 1,
+                 further(a, p->columns, round * a->plan->b.k_stride));
+    end_k_loop(a, &l, acc);
+    p->rows = be_loop_result(&l, num);
+    p->columns = be_loop_result(&l, num + 1);
+}
+
+/* Products from number `begin` to `end`; a number of them that is known to be a
+ * multiple of the unroll factor leaves no rest. */
+static void
+add_products(const MicroKernel *a, Products p, Val begin, Val end, bool in_full,
              Val *acc)
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
     int round = unroll_factor(a->plan);
+    if (in_full) {
+        add_rounds(a, &p, begin, end, round, acc);
+        return;
+    }
     Val rest = LLVMBuildURem(u->builder, be_sub(u, end, begin),
                              be_emit_word(e, round), "");
     Val middle = be_sub(u, end, rest);
-    add_rounds(a, p, begin, middle, round, acc);
-    add_rounds(a, p, middle, end, 1, acc);
+    add_rounds(a, &p, begin, middle, round, acc);
+    add_rounds(a, &p, middle, end, 1, acc);
 }
 
 /* ---- zeros of A ---------------------------------------------------------- */
@@ -228,36 +244,44 @@ is_zero(const MicroKernel *a, Val bits)
 }
 
 static Val
-bits_at(const MicroKernel *a, int lanes, Val at, int64_t more)
+bits_at(const MicroKernel *a, int lanes, Val p)
 {
     BeUnit *u = a->e->u;
     Type bits = a->bytes == 8 ? u->i64 : u->i32;
-    Val p = element_at(a, a->params[UKERNEL_A], at, more);
-    return be_load(u, lanes ? be_vector(bits, lanes) : bits, p,
-                   (unsigned)a->bytes);
+    return be_load(u, be_vector(bits, lanes), p, (unsigned)a->bytes);
 }
 
+/* Where the rows for a k are. */
 static Val
-elements_before(const MicroKernel *a, Val k)
+rows_at(const MicroKernel *a, Val k)
 {
-    return be_mul(a->e->u, k, be_emit_word(a->e, a->plan->a.k_stride));
+    Val before = be_mul(a->e->u, k, be_emit_word(a->e, a->plan->a.k_stride));
+    return element_at(a, a->params[UKERNEL_A], before);
 }
 
 /* Whether A is 0 in all rows for the group of k that begins there. */
 static Val
 is_zero_group(const MicroKernel *a, Val k)
 {
+    Emit *e = a->e;
+    BeUnit *u = e->u;
     const GemmPlan *plan = a->plan;
     bool along_k = plan->a.k_stride == 1;
     int loads = along_k ? plan->mr : ZERO_GROUP;
     int lanes = along_k ? ZERO_GROUP : plan->mr;
-    Val at = elements_before(a, k), all = NULL;
-    for (int i = 0; i < loads; i++) {
-        int64_t more = along_k ? row_offset(a, i) : i * plan->a.k_stride;
-        Val bits = bits_at(a, lanes, at, more);
-        all = all ? be_or(a->e->u, all, bits) : bits;
-    }
-    return is_zero(a, all);
+    Type bits = be_vector(a->bytes == 8 ? u->i64 : u->i32, lanes);
+    BeLoop l;
+    Val first = rows_at(a, k);
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, loads),
+                  be_emit_word(e, 1), "look");
+    Val all = be_loop_carry(u, &l, be_zero(bits));
+    Val p = be_loop_carry(u, &l, first);
+    be_loop_body(u, &l);
+    be_loop_next(&l, 0, be_or(u, all, bits_at(a, lanes, p)));
+    int64_t step = along_k ? plan->a.stride : plan->a.k_stride;
+    be_loop_next(&l, 1, further(a, p, step));
+    be_loop_end(u, &l);
+    return is_zero(a, be_loop_result(&l, 0));
 }
 
 /* The length of the groups that are 0 at the beginning of the first `count` k,
@@ -270,10 +294,10 @@ zeros_at(const MicroKernel *a, Val count, bool at_end)
     BeUnit *u = e->u;
     Val none = be_emit_word(e, 0), group = be_emit_word(e, ZERO_GROUP);
     Val last = be_sub(u, a->params[UKERNEL_K], be_emit_word(e, 1));
-    Val sample = at_end ? elements_before(a, be_max(u, last, none)) : none;
+    Val sample = rows_at(a, at_end ? be_max(u, last, none) : none);
     Val end = be_sub(u, count, be_emit_word(e, ZERO_GROUP - 1));
     BeLoop l;
-    end = be_select(u, is_zero(a, bits_at(a, 0, sample, 0)), end, none);
+    end = be_select(u, is_zero(a, bits_at(a, 0, sample)), end, none);
     be_loop_begin(u, &l, none, end, NULL, "zeros");
     Val length = be_loop_carry(u, &l, none);
     be_loop_body(u, &l);
@@ -287,47 +311,59 @@ zeros_at(const MicroKernel *a, Val count, bool at_end)
     return be_loop_result(&l, 0);
 }
 
-/* Adds zero times B for the k of groups, in any order: a sum of zeros is -0
- * where all of them are. */
+enum { ZEROS = 4 }; /* zero products of a round */
+
+/* Zero times the vectors of B for some k, the first at p: in two chains, since
+ * they may be added in any order. */
+static Val
+zero_products(const MicroKernel *a, Val p)
+{
+    BeUnit *u = a->e->u;
+    Val zero = be_zero(a->vector), sums[2];
+    sums[0] = sums[1] = be_float(a->vector, -0.0);
+    for (int i = 0; i < ZEROS; i++) {
+        Val from = further(a, p, i * a->plan->b.k_stride);
+        Val b = be_load(u, a->vector, from, (unsigned)a->bytes);
+        sums[i % 2] = be_intrinsic3(u, "llvm.fma", zero, b, sums[i % 2]);
+    }
+    return LLVMBuildFAdd(u->builder, sums[0], sums[1], "");
+}
+
+/* Adds zero times B for the k of groups: a sum of zeros is -0 where all of them
+ * are. */
 static void
 add_zero_products(const MicroKernel *a, Val begin, Val end, Val *sums)
 {
-    enum { PARTS = 4 }; /* whose latencies overlap */
     Emit *e = a->e;
     BeUnit *u = e->u;
-    int vectors = a->plan->vectors, lanes = a->plan->lanes;
-    Val zero = be_zero(a->vector), parts[PARTS];
+    int vectors = a->plan->vectors;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_emit_word(e, ZERO_GROUP), "zero");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, ZEROS), "zero");
     for (int v = 0; v < vectors; v++)
         sums[v] = be_loop_carry(u, &l, sums[v]);
     be_loop_body(u, &l);
-    Val at = be_mul(u, l.index, be_emit_word(e, a->plan->b.k_stride));
+    Val before = be_mul(u, l.index, be_emit_word(e, a->plan->b.k_stride));
+    Val first = element_at(a, a->params[UKERNEL_B], before);
     for (int v = 0; v < vectors; v++) {
-        for (int i = 0; i < PARTS; i++)
-            parts[i] = be_float(a->vector, -0.0);
-        for (int i = 0; i < ZERO_GROUP; i++) {
-            int64_t more = i * a->plan->b.k_stride + v * lanes;
-            Val p = element_at(a, a->params[UKERNEL_B], at, more);
-            Val b = be_load(u, a->vector, p, (unsigned)a->bytes);
-            parts[i % PARTS] =
-                be_intrinsic3(u, "llvm.fma", zero, b, parts[i % PARTS]);
-        }
-        for (int i = 0; i < PARTS; i++)
-            sums[v] = LLVMBuildFAdd(u->builder, sums[v], parts[i], "");
-        be_loop_next(&l, v, sums[v]);
+        Val more = zero_products(a, further(a, first, v * a->plan->lanes));
+        be_loop_next(&l, v, LLVMBuildFAdd(u->builder, sums[v], more, ""));
     }
     be_loop_end(u, &l);
     for (int v = 0; v < vectors; v++)
         sums[v] = be_loop_result(&l, v);
 }
 
+/* The products from number `begin` to `end`. */
 static void
 accumulate_from_to(const MicroKernel *a, Val begin, Val end, Val *acc)
 {
-    Val none = be_emit_word(a->e, 0);
-    Products all = {none, none, a->plan->a.k_stride};
-    add_products(a, &all, begin, end, acc);
+    BeUnit *u = a->e->u;
+    const GemmPlan *plan = a->plan;
+    Val before = be_mul(u, begin, be_emit_word(a->e, plan->b.k_stride));
+    Products all = {.step = plan->a.k_stride};
+    all.rows = rows_at(a, begin);
+    all.columns = element_at(a, a->params[UKERNEL_B], before);
+    add_products(a, all, begin, end, a->in_full, acc);
 }
 
 /* Accumulators begin with +0, to which the first zeros add nothing but NaN. */
@@ -364,22 +400,18 @@ accumulate_k(const MicroKernel *a, Val *acc)
         accumulate_from_to(a, be_emit_word(a->e, 0), a->params[UKERNEL_K], acc);
 }
 
-/* Those of a line; the first has number k and is `before` elements after it. */
+/* Those of a line. */
 static void
-accumulate_run(const MicroKernel *a, Val k, Val before, Val *acc)
+accumulate_run(const MicroKernel *a, const Products *line, Val *acc)
 {
     Emit *e = a->e;
-    BeUnit *u = e->u;
     int64_t run = a->m_lines->run;
-    Products line = {k, before, 1};
-    if (run > SHORT_RUN) {
-        add_products(a, &line, be_emit_word(e, 0), be_emit_word(e, run), acc);
-        return;
-    }
-    for (int64_t i = 0; i < run; i++) {
-        Val number = be_add(u, k, be_emit_word(e, i));
-        rank1_update(a, number, be_add(u, before, be_emit_word(e, i)), acc);
-    }
+    bool in_full = run % unroll_factor(a->plan) == 0;
+    if (run > SHORT_RUN)
+        add_products(a, *line, be_emit_word(e, 0), be_emit_word(e, run),
+                     in_full, acc);
+    else
+        add_each(a, line, run, acc);
 }
 
 /* All k, along im2col lines along m. */
@@ -388,12 +420,22 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
+    const GemmPlan *plan = a->plan;
+    int num = plan->mr * plan->vectors;
     BeLoop l;
-    begin_k_loop(a, &l, be_emit_word(e, 0), be_emit_word(e, a->m_lines->lines),
-                 1, acc, "run");
-    Val k = be_mul(u, l.index, be_emit_word(e, a->m_lines->run));
-    Val before = be_mul(u, l.index, be_emit_word(e, a->plan->a.line_size));
-    accumulate_run(a, k, before, acc);
+    be_loop_begin(u, &l, be_emit_word(e, 0),
+                  be_emit_word(e, a->m_lines->lines), be_emit_word(e, 1),
+                  "run");
+    carry_sums(a, &l, acc);
+    Products line = {.step = 1};
+    line.rows = be_loop_carry(u, &l, a->params[UKERNEL_A]);
+    line.columns = be_loop_carry(u, &l, a->params[UKERNEL_B]);
+    be_loop_body(u, &l);
+    accumulate_run(a, &line, acc);
+    be_loop_next(&l, num, further(a, line.rows, plan->a.line_size));
+    be_loop_next(
+        &l, num + 1,
+        further(a, line.columns, a->m_lines->run * plan->b.k_stride));
     end_k_loop(a, &l, acc);
 }
 
@@ -403,9 +445,14 @@ accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
                       Val *acc)
 {
     Emit *e = a->e;
-    int64_t step = a->plan->a.k_stride;
-    Products some = {k, be_mul(e->u, first, be_emit_word(e, step)), step};
-    add_products(a, &some, be_emit_word(e, 0), count, acc);
+    BeUnit *u = e->u;
+    const GemmPlan *plan = a->plan;
+    Val before = be_mul(u, k, be_emit_word(e, plan->b.k_stride));
+    Products some = {.step = plan->a.k_stride};
+    some.rows = rows_at(a, first);
+    some.columns = element_at(a, a->params[UKERNEL_B], before);
+    bool in_full = a->k_lines->length % unroll_factor(plan) == 0;
+    add_products(a, some, be_emit_word(e, 0), count, in_full, acc);
 }
 
 /* One line after the other, each from its beginning, except the first. */
@@ -419,8 +466,7 @@ accumulate_k_lines(MicroKernel *a, Val *acc)
     int num = a->plan->mr * a->plan->vectors;
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), count, NULL, "line");
-    for (int i = 0; i < num; i++)
-        acc[i] = be_loop_carry(u, &l, acc[i]);
+    carry_sums(a, &l, acc);
     Val first = be_loop_carry(u, &l, a->params[UKERNEL_LINE_K]);
     a->params[UKERNEL_A] = be_loop_carry(u, &l, begin);
     be_loop_body(u, &l);
@@ -432,69 +478,85 @@ accumulate_k_lines(MicroKernel *a, Val *acc)
     end_k_loop(a, &l, acc);
 }
 
-/* The address of the accumulator of a row and vector. */
-static Val
-accumulator_at(const MicroKernel *a, int i)
+/* The addresses of a tile's accumulators, the first at p. */
+static void
+find_accumulators(const MicroKernel *a, Val p, Val *at)
 {
     BeUnit *u = a->e->u;
-    int row = i / a->plan->vectors, v = i % a->plan->vectors;
-    Val before =
-        be_mul(u, a->params[UKERNEL_C_STRIDE], be_emit_word(a->e, row));
-    Val p = be_offset(u, a->params[UKERNEL_C], before);
-    return be_offset_const(u, p, v * a->plan->lanes * a->bytes);
+    int vectors = a->plan->vectors, num = a->plan->mr * vectors;
+    for (int i = 0; i < num; i++) {
+        if (i && i % vectors == 0)
+            p = be_offset(u, p, a->params[UKERNEL_C_STRIDE]);
+        at[i] = further(a, p, i % vectors * a->plan->lanes);
+    }
 }
 
-/* The initial value of accumulators: the earlier sums, or the address of those
- * of the next rows. */
+/* Prefetches the accumulators: those of the earlier sums, or of the next rows.
+ */
 static void
 prefetch_c(const MicroKernel *a, int first_row)
 {
-    int vectors = a->plan->vectors, num = a->plan->mr * vectors;
-    for (int i = 0; i < num; i++)
-        be_prefetch(a->e->u, accumulator_at(a, first_row * vectors + i), true);
+    BeUnit *u = a->e->u;
+    Val at[BE_MAX_CARRIED], p = a->params[UKERNEL_C];
+    if (first_row)
+        p = be_offset(u, p,
+                      be_mul(u, a->params[UKERNEL_C_STRIDE],
+                             be_emit_word(a->e, first_row)));
+    find_accumulators(a, p, at);
+    for (int i = 0; i < a->plan->mr * a->plan->vectors; i++)
+        be_prefetch(u, at[i], true);
 }
 
-/* Stores those of the first `across` columns: the sums, added to the sums of
- * earlier blocks if there are any. */
+/* Adds the sums of earlier blocks if there are any. */
 static void
-store_accumulators(const MicroKernel *a, const Val *acc, Val across, bool more)
+add_earlier(const MicroKernel *a, const Val *at, const Val *masks, Val *acc)
+{
+    BeUnit *u = a->e->u;
+    unsigned align = (unsigned)a->bytes;
+    int vectors = a->plan->vectors, num = a->plan->mr * vectors;
+    Block more = be_block(u, "more"), end = be_block(u, "end");
+    Block from[] = {be_insert_block(u), more};
+    Val sums[BE_MAX_CARRIED];
+    be_cond_br(u, a->params[UKERNEL_ACCUMULATE], more, end);
+    be_position_at_end(u, more);
+    for (int i = 0; i < num; i++) {
+        Val mask = masks[i % vectors];
+        Val old = mask ? be_load_masked(u, a->vector, at[i], align, mask)
+                       : be_load(u, a->vector, at[i], align);
+        sums[i] = LLVMBuildFAdd(u->builder, old, acc[i], "");
+    }
+    be_br(u, end);
+    be_position_at_end(u, end);
+    for (int i = 0; i < num; i++) {
+        Val values[] = {acc[i], sums[i]};
+        acc[i] = LLVMBuildPhi(u->builder, a->vector, "");
+        LLVMAddIncoming(acc[i], values, from, 2);
+    }
+}
+
+/* Stores the sums of the first `across` columns. */
+static void
+store_tile_columns(const MicroKernel *a, const Val *sums, Val across)
 {
     BeUnit *u = a->e->u;
     int vectors = a->plan->vectors, lanes = a->plan->lanes;
+    int num = a->plan->mr * vectors;
     unsigned align = (unsigned)a->bytes;
-    Val masks[BE_MAX_VECTORS];
+    Val masks[BE_MAX_VECTORS], at[BE_MAX_CARRIED], acc[BE_MAX_CARRIED];
     for (int v = 0; v < vectors; v++) {
         Val left = be_sub(u, across, be_emit_word(a->e, v * lanes));
         masks[v] = be_emit_first_lanes(a->e, left, lanes);
     }
-    for (int i = 0; i < a->plan->mr * vectors; i++) {
-        Val p = accumulator_at(a, i), mask = masks[i % vectors], sum = acc[i];
-        if (more) {
-            Val old = mask ? be_load_masked(u, a->vector, p, align, mask)
-                           : be_load(u, a->vector, p, align);
-            sum = LLVMBuildFAdd(u->builder, old, sum, "");
-        }
-        if (mask)
-            be_store_masked(u, sum, p, align, mask);
+    memcpy(acc, sums, (size_t)num * sizeof *acc);
+    find_accumulators(a, a->params[UKERNEL_C], at);
+    if (a->plan->k_blocked)
+        add_earlier(a, at, masks, acc);
+    for (int i = 0; i < num; i++) {
+        if (masks[i % vectors])
+            be_store_masked(u, acc[i], at[i], align, masks[i % vectors]);
         else
-            be_store(u, sum, p, align);
+            be_store(u, acc[i], at[i], align);
     }
-}
-
-static void
-store_tile_columns(const MicroKernel *a, const Val *acc, Val across)
-{
-    BeUnit *u = a->e->u;
-    Block more = be_block(u, "more"), first = be_block(u, "first");
-    Block end = be_block(u, "end");
-    be_cond_br(u, a->params[UKERNEL_ACCUMULATE], more, first);
-    be_position_at_end(u, more);
-    store_accumulators(a, acc, across, true);
-    be_br(u, end);
-    be_position_at_end(u, first);
-    store_accumulators(a, acc, across, false);
-    be_br(u, end);
-    be_position_at_end(u, end);
 }
 
 /* All columns of a tile, or those of a result that ends within it. */
@@ -562,6 +624,18 @@ looks_for_zeros(const Gemm *g, const GemmPlan *plan)
            (plan->a.k_stride == 1 || plan->a.stride == 1);
 }
 
+/* Whether the number of products is known to be a multiple of n. */
+static bool
+is_multiple(const Gemm *g, int n)
+{
+    for (int i = 0; i < g->k.count; i++) {
+        Dim extent = g->k.vars[i]->extent;
+        if (ir_dim_is_const(extent) && extent.c % n == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whether few products go into a result that is not in the second cache: then
  * its memory traffic dominates. */
 static bool
@@ -599,6 +673,7 @@ be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
     a.bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
     a.reads_far = reads_far(e, g, plan);
     a.looks_for_zeros = looks_for_zeros(g, plan);
+    a.in_full = is_multiple(g, unroll_factor(plan));
     Val fn = be_gemm_micro_kernel_begin(e, a.params);
     Val acc[BE_MAX_CARRIED];
     int num = plan->mr * plan->vectors;

@@ -53,6 +53,34 @@ emit_of_products(const Pack *p, bool inner)
     }
 }
 
+/* Where product number `at` is packed; NULL: p's pack knows. */
+static Val
+first_address(const Pack *p, Val at)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    if (!p->memory)
+        return NULL;
+    Val index = be_add(u, p->first, be_mul(u, at, be_emit_word(e, p->stride)));
+    return LLVMBuildGEP2(u->builder, p->t->type, p->memory, &index, 1, "");
+}
+
+/* Lets a loop over products carry it. */
+static void
+carry_address(Pack *p, BeLoop *l, Val to)
+{
+    p->to = to ? be_loop_carry(p->t->e->u, l, to) : NULL;
+}
+
+/* The same for the next round; `number` is that of the carried value. */
+static void
+next_address(const Pack *p, BeLoop *l, int number)
+{
+    int64_t step = p->step * p->stride * p->t->bytes;
+    if (p->to)
+        be_loop_next(l, number, be_offset_const(p->t->e->u, p->to, step));
+}
+
 /* Products whose last index is begin .. end, the first having number `at`. */
 static void
 pack_run(Pack *p, Val begin, Val end, Val at)
@@ -62,8 +90,10 @@ pack_run(Pack *p, Val begin, Val end, Val at)
     const KVar *last = be_gemm_last_product(p->t);
     BeLoop l;
     emit_of_products(p, false);
+    Val to = first_address(p, at);
     be_loop_begin(u, &l, begin, end, be_emit_word(e, p->step), "k");
     Val number = be_loop_carry(u, &l, at);
+    carry_address(p, &l, to);
     be_loop_body(u, &l);
     e->indices[last->id] = (EmitIndex){.base = l.index};
     if (p->step > 1 && !be_gemm_has_whole(p->t, p->step))
@@ -72,6 +102,7 @@ pack_run(Pack *p, Val begin, Val end, Val at)
     emit_of_products(p, true);
     p->pack(p, number);
     be_loop_next(&l, 0, be_add(u, number, be_emit_word(e, p->step)));
+    next_address(p, &l, 1);
     be_loop_end(u, &l);
 }
 
@@ -113,15 +144,11 @@ be_gemm_pack_products(Pack *p, Val begin, Val end)
     be_loop_end(u, &l);
 }
 
-/* The address of product number `at`, and `more` elements further on. */
+/* The address `more` elements after the present product's. */
 static Val
-packed_at(const Pack *p, Val base, Val at, int64_t more)
+packed_at(const Pack *p, int64_t more)
 {
-    Emit *e = p->t->e;
-    BeUnit *u = e->u;
-    Val index = be_add(u, p->first, be_mul(u, at, be_emit_word(e, p->stride)));
-    Val to = LLVMBuildGEP2(u->builder, p->t->type, base, &index, 1, "");
-    return be_offset_const(u, to, more * p->t->bytes);
+    return be_offset_const(p->t->e->u, p->to, more * p->t->bytes);
 }
 
 /* ---- operands in memory ---------------------------------------------------
@@ -159,10 +186,10 @@ prefetch_vectors(const Pack *p)
 static void
 pack_row(Pack *p, Val at)
 {
+    (void)at;
     Emit *e = p->t->e;
     Val x = be_emit_get_as(e, p->operand->value, 0, 0, true);
-    be_store(e->u, x, packed_at(p, p->t->packed_a, at, 0),
-             (unsigned)p->t->bytes);
+    be_store(e->u, x, p->to, (unsigned)p->t->bytes);
 }
 
 void
@@ -185,7 +212,9 @@ be_gemm_pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop,
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = t->plan.lanes;
     e->tile.lane = be_gemm_last_product(t);
-    Pack p = {t, o, pack, t->plan.lanes, NULL, 1};
+    Pack p = {.t = t, .operand = o, .pack = pack, .step = t->plan.lanes};
+    p.stride = 1;
+    p.memory = pack == pack_row ? t->packed_a : NULL;
     p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a.stride));
     be_gemm_pack_products(&p, begin, stop);
     if (end_row)
@@ -197,10 +226,14 @@ void
 be_gemm_set_masks(Emit *e, Val count)
 {
     BeUnit *u = e->u;
+    int64_t step = be_emit_vector_step(e), last = (e->tile.vectors - 1) * step;
+    Type type = be_vector(u->i32, e->tile.lanes);
+    Val few = be_min(u, count, be_word(u, last + e->tile.lanes));
+    few = LLVMBuildTrunc(u->builder, few, u->i32, "");
+    few = be_splat(u, few, e->tile.lanes);
     for (int v = 0; v < e->tile.vectors; v++) {
-        Val before = be_word(u, v * be_emit_vector_step(e));
-        e->tile.mask[v] =
-            be_emit_first_lanes(e, be_sub(u, count, before), e->tile.lanes);
+        Val lanes = LLVMConstAdd(be_lane_numbers(type), be_int(type, v * step));
+        e->tile.mask[v] = be_icmp(u, LLVMIntSLT, lanes, few);
     }
 }
 
@@ -209,14 +242,14 @@ be_gemm_set_masks(Emit *e, Val count)
 static void
 pack_vectors_of_rows(Pack *p, Val at)
 {
+    (void)at;
     Emit *e = p->t->e;
     const GemmPlan *plan = &p->t->plan;
     int64_t size = plan->a.group ? plan->lanes : plan->a.size;
     prefetch_vectors(p);
     for (int v = 0; v < e->tile.vectors; v++) {
         Val x = be_emit_get_as(e, p->operand->value, 0, v, true);
-        be_store(e->u, x, packed_at(p, p->t->packed_a, at, v * size),
-                 (unsigned)p->t->bytes);
+        be_store(e->u, x, packed_at(p, v * size), (unsigned)p->t->bytes);
     }
 }
 
@@ -249,8 +282,10 @@ pack_rows_together(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_space_delinearize(e, rows, first);
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    Pack p = {
-        t, o, pack_vectors_of_rows, 1, be_emit_word(e, 0), plan->a.k_stride};
+    Pack p = {.t = t, .operand = o, .pack = pack_vectors_of_rows, .step = 1};
+    p.first = be_emit_word(e, 0);
+    p.stride = plan->a.k_stride;
+    p.memory = t->packed_a;
     be_gemm_pack_products(&p, begin, stop);
 }
 
@@ -275,13 +310,16 @@ pack_line(Pack *p, Val size)
     BeUnit *u = e->u;
     BeLoop l;
     emit_of_products(p, false);
+    Val to = first_address(p, be_emit_word(e, 0));
     be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
                   "place");
+    carry_address(p, &l, to);
     be_loop_body(u, &l);
     e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
     set_places(e, l.index);
     emit_of_products(p, true);
     p->pack(p, l.index);
+    next_address(p, &l, 0);
     be_loop_end(u, &l);
 }
 
@@ -314,7 +352,9 @@ pack_m_lines(GemmCode *t, Val first, Val end)
     be_space_delinearize(e, &t->gemm->m, first);
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
+    Pack p = {.t = t, .operand = o, .pack = pack_row, .step = t->plan.lanes};
+    p.stride = 1;
+    p.memory = t->packed_a;
     EmitSpace lines = t->gemm->k;
     lines.count -= slow ? 2 : 1;
     Val group = be_emit_word(e, t->plan.a.group);
@@ -338,8 +378,10 @@ pack_k_line(Pack *p, Val size)
     const KernelSlice *needs = &p->operand->slice;
     const Gemm *of = p->t->gemm;
     BeLoop l;
+    Val to = first_address(p, be_emit_word(e, 0));
     be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
                   "place");
+    carry_address(p, &l, to);
     be_loop_body(u, &l);
     e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
     set_places(e, l.index);
@@ -347,6 +389,7 @@ pack_k_line(Pack *p, Val size)
     be_emit_slice(e, needs, &of->loop->loop.body);
     be_emit_slice(e, needs, &of->contract->contract.body);
     p->pack(p, l.index);
+    next_address(p, &l, 0);
     be_loop_end(u, &l);
 }
 
@@ -361,7 +404,10 @@ pack_piece(GemmCode *t, Val from, Val count, Val piece)
     EmitSpace lines = t->gemm->m;
     lines.count -= e->tile.collapsed ? 2 : 1;
     Val runs = be_emit_word(e, s->lines), size = line_size(e, s, count);
-    Pack p = {t, &t->gemm->a, pack_row, t->plan.lanes, NULL, 1};
+    Pack p = {.t = t, .operand = &t->gemm->a, .pack = pack_row};
+    p.step = t->plan.lanes;
+    p.stride = 1;
+    p.memory = t->packed_a;
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), runs, be_emit_word(e, 1),
                   "k_line");
@@ -450,6 +496,7 @@ column_at(GemmCode *t, Val at)
 static void
 pack_column_vectors(Pack *p, Val at)
 {
+    (void)at;
     Emit *e = p->t->e;
     const GemmPlan *plan = &p->t->plan;
     int64_t panel = plan->kc * be_gemm_nr(p->t);
@@ -458,8 +505,7 @@ pack_column_vectors(Pack *p, Val at)
         Val x = be_emit_get_as(e, p->operand->value, 0, v, true);
         int64_t more =
             v / plan->vectors * panel + v % plan->vectors * plan->lanes;
-        be_store(e->u, x, packed_at(p, p->t->packed_b, at, more),
-                 (unsigned)p->t->bytes);
+        be_store(e->u, x, packed_at(p, more), (unsigned)p->t->bytes);
     }
 }
 
@@ -502,7 +548,9 @@ pack_columns_together(GemmCode *t, Val first, Val from, Val end,
         be_gemm_set_masks(e, be_sub(u, end, l.index));
     e->indices[column->id] = (EmitIndex){.base = l.index};
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    Pack p = {t, o, pack_column_vectors, 1, NULL, be_gemm_nr(t)};
+    Pack p = {.t = t, .operand = o, .pack = pack_column_vectors, .step = 1};
+    p.stride = be_gemm_nr(t);
+    p.memory = t->packed_b;
     p.first = column_at(t, be_sub(u, l.index, first));
     be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
@@ -553,6 +601,7 @@ read_square(const Pack *p, Val *square)
 static void
 pack_square(Pack *p, Val at)
 {
+    (void)at;
     Emit *e = p->t->e;
     BeUnit *u = e->u;
     Val square[BE_MAX_TILE];
@@ -566,7 +615,7 @@ pack_square(Pack *p, Val at)
         be_transpose(u, square, lanes);
     }
     for (int i = 0; i < lanes; i++)
-        be_store(u, square[i], packed_at(p, p->t->packed_b, at, i * p->stride),
+        be_store(u, square[i], packed_at(p, i * p->stride),
                  (unsigned)p->t->bytes);
 }
 
@@ -590,7 +639,9 @@ pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = lanes;
     e->tile.lane = be_gemm_last_product(t);
-    Pack p = {t, o, pack_square, lanes, NULL, be_gemm_nr(t)};
+    Pack p = {.t = t, .operand = o, .pack = pack_square, .step = lanes};
+    p.stride = be_gemm_nr(t);
+    p.memory = t->packed_b;
     p.first = column_at(t, be_sub(u, l.index, first));
     be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);

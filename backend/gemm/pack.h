@@ -18,6 +18,8 @@ struct Pack {
     int step;       /* products that pack does at once */
     Val first;      /* element of the packed memory for the first product */
     int64_t stride; /* elements from product to product */
+    Val memory;     /* NULL: pack finds the addresses by itself */
+    Val to;         /* the address for the present product */
 };
 
 /* The last index of the products. */

@@ -282,12 +282,10 @@ pack_tiles_of_pairs(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_space_delinearize(e, rows, first);
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    Pack p = {t,
-              o,
-              pack_rows_of_tiles,
-              e->tile.rows,
-              be_emit_word(e, 0),
-              t->plan.mr};
+    Pack p = {.t = t, .operand = o, .pack = pack_rows_of_tiles};
+    p.step = e->tile.rows;
+    p.first = be_emit_word(e, 0);
+    p.stride = t->plan.mr;
     be_gemm_pack_products(&p, begin, stop);
 }
 
@@ -361,12 +359,9 @@ pack_columns(GemmCode *t, Val first, Val from, Val end, int vectors, Val begin,
     be_gemm_set_masks(e, be_sub(u, end, l.index));
     e->indices[column->id] = (EmitIndex){.base = l.index};
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    Pack p = {t,
-              o,
-              pack_columns_beside,
-              e->tile.rows,
-              NULL,
-              (int64_t)t->plan.lanes * t->plan.vectors};
+    Pack p = {.t = t, .operand = o, .pack = pack_columns_beside};
+    p.step = e->tile.rows;
+    p.stride = (int64_t)t->plan.lanes * t->plan.vectors;
     p.first = column_at(t, be_sub(u, l.index, first));
     be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
@@ -418,8 +413,8 @@ pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = BF16_GROUP;
     e->tile.lane = be_gemm_last_product(t);
-    Pack p = {t,     o,    pack_square,
-              BF16_GROUP, NULL, (int64_t)t->plan.lanes * t->plan.vectors};
+    Pack p = {.t = t, .operand = o, .pack = pack_square, .step = BF16_GROUP};
+    p.stride = (int64_t)t->plan.lanes * t->plan.vectors;
     p.first = column_at(t, be_sub(u, l.index, first));
     be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);

@@ -208,14 +208,14 @@ collect(Arena *a, BeJob *jobs, int num)
     return first;
 }
 
-Status
-be_objects_make(Arena *a, BeJob *jobs, int num, const BeObjectOptions *options)
+/* Jobs that LLVM's options for a process suit alike. */
+static Status
+make_alike(Arena *a, BeJob *jobs, int num, const BeObjectOptions *options)
 {
-    if (num == 0)
-        return OK;
     Shop shop = {.jobs = jobs, .num = num, .options = options};
     int count = num_workers(options->num_threads, num);
     Worker workers[MAX_THREADS] = {0};
+    be_target_configure(jobs[0].target);
     for (int i = 0; i < count; i++)
         workers[i] = (Worker){&shop, arena_new(NULL, "worker"), 0, false};
     work_all(workers, count);
@@ -223,6 +223,26 @@ be_objects_make(Arena *a, BeJob *jobs, int num, const BeObjectOptions *options)
     for (int i = 0; i < count; i++)
         arena_release(workers[i].arena);
     return st;
+}
+
+/* How many of the first jobs are for the same kind of machine. */
+static int
+num_alike(const BeJob *jobs, int num)
+{
+    int i = 1;
+    while (i < num && jobs[i].target->gpu == jobs[0].target->gpu)
+        i++;
+    return i;
+}
+
+Status
+be_objects_make(Arena *a, BeJob *jobs, int num, const BeObjectOptions *options)
+{
+    for (int i = 0, alike; i < num; i += alike) {
+        alike = num_alike(jobs + i, num - i);
+        TRY(make_alike(a, jobs + i, alike, options));
+    }
+    return OK;
 }
 
 /* ---- as text ------------------------------------------------------------ */
@@ -250,6 +270,7 @@ be_job_asm(Arena *a, const BeJob *job, const char **text)
     const char *before = purpose(a, job);
     Status st = build(job, true, true, &u);
     if (!st) {
+        be_target_configure(job->target);
         LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
         LLVMSetTargetMachineAsmVerbosity(machine, 1);
         size_t size;

@@ -6,11 +6,16 @@
  * independent and small, so that objects have the few relocations the runner's
  * loader knows.  By default LLVM uses half of v4's vectors because of old Intel
  * cores; emit.c asks for all of them.
+ *
+ * The code generator's loop strength reduction is a third of its time, and on
+ * CPUs of no use: addresses are a pointer, an index and constants, which an
+ * instruction of x86 adds up by itself.
  */
 #include "backend/llvm/target.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
@@ -81,6 +86,14 @@ initialise(void)
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+}
+
+void
+be_target_configure(const BeTarget *t)
+{
+    const char *args[] = {"tfd", t->gpu ? "--disable-lsr=false"
+                                        : "--disable-lsr=true"};
+    LLVMParseCommandLineOptions(2, args, NULL);
 }
 
 LLVMTargetMachineRef

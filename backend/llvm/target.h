@@ -27,6 +27,10 @@ typedef struct BeTarget {
 Status be_targets_parse(Arena *a, const char *list, const BeTarget **out,
                         int *num) MUST_USE;
 
+/* Sets the options that LLVM has once for a process, for the code of targets
+ * such as t.  No thread may be generating code. */
+void be_target_configure(const BeTarget *t);
+
 /* LLVM's machine, for use by one thread; level is that of -O (0 .. 3). */
 LLVMTargetMachineRef be_target_open(const BeTarget *t, int level);
 void be_target_close(LLVMTargetMachineRef machine);

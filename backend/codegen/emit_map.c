@@ -400,28 +400,76 @@ xor3(BeUnit *u, Val x, Val y, Val z)
     return LLVMBuildXor(b, LLVMBuildXor(b, x, y, ""), z, "");
 }
 
-/* ir/base/number/philox.c with words in 64 bits, so that the product of two
- * fits. */
+/* What a round of ir/base/number/philox.c changes, as words in 64 bits, so that
+ * the product of two fits.  In lanes upper halves may be anything: machines
+ * multiply lower halves. */
+enum { C0, C1, C2, C3, K0, K1, NUM_WORDS };
+
+static Val
+factor(BeUnit *u, Val x)
+{
+    return be_lanes(LLVMTypeOf(x)) ? low_word(u, x) : x;
+}
+
+static Val
+term(BeUnit *u, Val x)
+{
+    return be_lanes(LLVMTypeOf(x)) ? x : low_word(u, x);
+}
+
+static void
+philox_round(BeUnit *u, Val *w)
+{
+    Type type = LLVMTypeOf(w[C0]);
+    Val x = factor(u, w[C0]), y = factor(u, w[C2]);
+    Val p0 = be_mul(u, x, be_int(type, philox_multiplier[0]));
+    Val p1 = be_mul(u, y, be_int(type, philox_multiplier[1]));
+    w[C0] = xor3(u, high_word(u, p1), w[C1], w[K0]);
+    w[C2] = xor3(u, high_word(u, p0), w[C3], w[K1]);
+    w[C1] = term(u, p1);
+    w[C3] = term(u, p0);
+    w[K0] = term(u, be_add(u, w[K0], be_int(type, philox_bump[0])));
+    w[K1] = term(u, be_add(u, w[K1], be_int(type, philox_bump[1])));
+}
+
+/* The rounds for lanes are a loop: LLVM looks through all that the bits of a
+ * vector come from, for each operation once more, which took it 20 ms. */
+static void
+philox_loop(BeUnit *u, Val *w)
+{
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, PHILOX_ROUNDS),
+                  be_word(u, 1), "round");
+    for (int i = 0; i < NUM_WORDS; i++)
+        w[i] = be_loop_carry(u, &l, w[i]);
+    be_loop_body(u, &l);
+    philox_round(u, w);
+    for (int i = 0; i < NUM_WORDS; i++)
+        be_loop_next(&l, i, w[i]);
+    be_loop_end(u, &l);
+    for (int i = 0; i < NUM_WORDS; i++)
+        w[i] = be_loop_result(&l, i);
+    w[C0] = low_word(u, w[C0]);
+    w[C1] = low_word(u, w[C1]);
+}
+
 static Val
 code_random(BeUnit *u, DType t, const Val *x)
 {
     (void)t;
     Type type = LLVMTypeOf(x[0]);
-    Val k0 = low_word(u, x[0]), k1 = high_word(u, x[0]);
-    Val c0 = low_word(u, x[1]), c1 = high_word(u, x[1]);
-    Val c2 = low_word(u, x[2]), c3 = high_word(u, x[2]);
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        Val p0 = be_mul(u, c0, be_int(type, philox_multiplier[0]));
-        Val p1 = be_mul(u, c2, be_int(type, philox_multiplier[1]));
-        c0 = xor3(u, high_word(u, p1), c1, k0);
-        c2 = xor3(u, high_word(u, p0), c3, k1);
-        c1 = low_word(u, p1);
-        c3 = low_word(u, p0);
-        k0 = low_word(u, be_add(u, k0, be_int(type, philox_bump[0])));
-        k1 = low_word(u, be_add(u, k1, be_int(type, philox_bump[1])));
+    Val w[NUM_WORDS];
+    w[K0] = low_word(u, x[0]), w[K1] = high_word(u, x[0]);
+    w[C0] = low_word(u, x[1]), w[C1] = high_word(u, x[1]);
+    w[C2] = low_word(u, x[2]), w[C3] = high_word(u, x[2]);
+    if (be_lanes(type)) {
+        philox_loop(u, w);
+    } else {
+        for (int i = 0; i < PHILOX_ROUNDS; i++)
+            philox_round(u, w);
     }
-    Val high = LLVMBuildShl(u->builder, c1, be_int(type, 31), "");
-    Val low = LLVMBuildLShr(u->builder, c0, be_int(type, 1), "");
+    Val high = LLVMBuildShl(u->builder, w[C1], be_int(type, 31), "");
+    Val low = LLVMBuildLShr(u->builder, w[C0], be_int(type, 1), "");
     return be_or(u, high, low);
 }
 

@@ -242,8 +242,10 @@ pack_tiles_of_rows(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Beside b = {
-        {t, o, pack_rows_beside, e->tile.rows, be_emit_word(e, 0), BF16_LANES},
+        {.t = t, .operand = o, .pack = pack_rows_beside, .step = e->tile.rows},
         pairs};
+    b.pack.first = be_emit_word(e, 0);
+    b.pack.stride = BF16_LANES;
     be_gemm_pack_products(&b.pack, begin, stop);
     clear_pairs(t, pairs, count, 1);
     turn_rows(t, pairs, l.index, count);

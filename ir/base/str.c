@@ -61,12 +61,18 @@ str_addc(Str *s, char c)
 void
 str_addf(Str *s, const char *format, ...)
 {
+    enum { MOST_ARE_SHORTER = 63 };
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    size_t n = formatted_length(vsnprintf(NULL, 0, format, args));
-    reserve(s, n);
-    formatted_length(vsnprintf(s->data + s->len, n + 1, format, again));
+    reserve(s, MOST_ARE_SHORTER);
+    size_t room = s->cap - s->len;
+    size_t n =
+        formatted_length(vsnprintf(s->data + s->len, room, format, args));
+    if (n >= room) {
+        reserve(s, n);
+        formatted_length(vsnprintf(s->data + s->len, n + 1, format, again));
+    }
     s->len += n;
     va_end(again);
     va_end(args);

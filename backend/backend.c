@@ -214,6 +214,19 @@ kernel_level(const BeKernel *k, const BeTarget *t, int level)
     return level < 3 && work < LITTLE_WORK && !t->gpu ? 0 : level;
 }
 
+/* How long jobs take, roughly: the host's most of all, a product's 10 ms, other
+ * kernels' half of that. */
+enum { CHEAP, USUAL, EXPENSIVE, MOST_EXPENSIVE };
+
+static int
+how_expensive(const BeKernel *k, int level)
+{
+    if (be_kernel_contains(&k->body, K_CONTRACT) ||
+        be_kernel_contains(&k->body, K_REDUCE))
+        return EXPENSIVE;
+    return level ? USUAL : CHEAP;
+}
+
 static void
 add_host_job(Arena *a, const BeHostModule *host, const BeTarget *t,
              const BeCode *code, BeJobs *jobs)
@@ -226,6 +239,7 @@ add_host_job(Arena *a, const BeHostModule *host, const BeTarget *t,
         job.text_len = strlen(job.text);
     }
     job.emit = be_host_emit; /* calls and copies alone: level 0 */
+    job.expensive = MOST_EXPENSIVE;
     job.what = host;
     job.target = t;
     VEC_PUSH(a, *jobs, job);
@@ -243,12 +257,12 @@ add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
         job.what = k;
         job.target = t;
         job.level = kernel_level(k, t, level);
+        job.expensive = how_expensive(k, job.level);
         VEC_PUSH(a, *jobs, job);
     }
 }
 
-/* The jobs for all targets; m may be NULL.  Functions come first, since they
- * take longest; a GPU's code is kernels alone. */
+/* The jobs for all targets; m may be NULL.  A GPU's code is kernels alone. */
 static Status
 list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
           const BeOptions *options, const BeCode *code, BeJobs *jobs)

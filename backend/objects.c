@@ -140,6 +140,7 @@ make(Arena *a, BeJob *job, const BeObjectOptions *options)
 
 typedef struct Shop {
     BeJob *jobs;
+    const int *order; /* in which they are begun, by number */
     int num;
     const BeObjectOptions *options;
     atomic_int next;
@@ -161,7 +162,7 @@ work(void *data)
         int i = atomic_fetch_add(&shop->next, 1);
         if (i >= shop->num)
             return NULL;
-        make(w->arena, &shop->jobs[i], shop->options);
+        make(w->arena, &shop->jobs[shop->order[i]], shop->options);
     }
 }
 
@@ -208,11 +209,27 @@ collect(Arena *a, BeJob *jobs, int num)
     return first;
 }
 
+/* Expensive jobs first, so that no worker is left with one while the others
+ * have none. */
+static const int *
+order_of(Arena *a, const BeJob *jobs, int num)
+{
+    int *order = NEW_ARRAY(a, int, (size_t)num), most = 0, count = 0;
+    for (int i = 0; i < num; i++)
+        most = jobs[i].expensive > most ? jobs[i].expensive : most;
+    for (int e = most; e >= 0; e--)
+        for (int i = 0; i < num; i++)
+            if (jobs[i].expensive == e)
+                order[count++] = i;
+    return order;
+}
+
 /* Jobs that LLVM's options for a process suit alike. */
 static Status
 make_alike(Arena *a, BeJob *jobs, int num, const BeObjectOptions *options)
 {
     Shop shop = {.jobs = jobs, .num = num, .options = options};
+    shop.order = order_of(a, jobs, num);
     int count = num_workers(options->num_threads, num);
     Worker workers[MAX_THREADS] = {0};
     be_target_configure(jobs[0].target);

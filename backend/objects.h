@@ -17,7 +17,8 @@ typedef struct BeJob {
     Status (*emit)(BeUnit *u, const void *what, const BeTarget *t);
     const void *what;
     const BeTarget *target;
-    int level; /* of -O */
+    int level;     /* of -O */
+    int expensive; /* jobs for which this is greater are begun earlier */
 
     /* results */
     const void *object; /* for a GPU: PTX */

@@ -1,9 +1,11 @@
 /*
- * pool_test.c - a device's threads: every item is executed once
+ * pool_test.c - a device's threads: every item is executed once, by the same
+ * thread where that is free
  */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include "ir/base/thread.h"
 #include "runtime/hal/cpu/pool.h"
@@ -90,6 +92,42 @@ threads_have_equal_shares(void **state)
         run_once(p, cases[i].count, cases[i].grain);
         assert_int_equal(work.num_ranges, cases[i].ranges);
         assert_int_equal(work.largest, cases[i].largest);
+    }
+    rt_pool_close(p);
+}
+
+/* Where two threads began: the caller, and the other one. */
+typedef struct Begins {
+    pthread_t caller;
+    atomic_llong of[2]; /* -1: not yet */
+} Begins;
+
+/* A thread that has begun waits until the other one has, too. */
+static void
+note_begin(void *data, int64_t begin, int64_t end)
+{
+    Begins *b = data;
+    bool other = !pthread_equal(pthread_self(), b->caller);
+    long long none = -1;
+    (void)end;
+    atomic_compare_exchange_strong(&b->of[other], &none, begin);
+    while (atomic_load(&b->of[!other]) < 0)
+        sched_yield();
+}
+
+/* So what a thread has computed is in its cache in the next job. */
+static void
+threads_begin_with_their_own_half(void **state)
+{
+    RtPool *p;
+    (void)state;
+    assert_null(rt_pool_open(2, rt_may_spin(2), &p));
+    for (int i = 0; i < 200; i++) {
+        int64_t count = i % 2 ? 800 : 16;
+        Begins b = {.caller = pthread_self(), .of = {-1, -1}};
+        rt_pool_run(p, note_begin, &b, count, 1);
+        assert_int_equal(b.of[0], 0);
+        assert_int_equal(b.of[1], count / 2);
     }
     rt_pool_close(p);
 }
@@ -184,6 +222,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_item_is_done_once),
         cmocka_unit_test(threads_have_equal_shares),
+        cmocka_unit_test(threads_begin_with_their_own_half),
         cmocka_unit_test(many_small_jobs),
         cmocka_unit_test(a_pool_may_be_unused),
         cmocka_unit_test(a_wait_has_an_end),

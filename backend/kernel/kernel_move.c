@@ -102,7 +102,9 @@ be_at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
     return be_value_masked(b, x, &at, inside, both);
 }
 
-/* An axis with the length of a batch may be empty; then nothing is loaded. */
+/* An axis with the length of a batch may be empty; then nothing is loaded.  One
+ * number is loaded whatever the guard is, so that it is the same for all lanes.
+ */
 Expr *
 be_at_take(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
@@ -114,7 +116,7 @@ be_at_take(Build *b, const IrOp *op, const View *view, Expr *guard)
     for (int i = 0; i < at_x.shape.rank; i++)
         at_x.at[i] = view->at[i < axis ? i : i + at_y.shape.rank - 1];
     Dim size = at_x.shape.dims[axis];
-    Expr *index = be_value_at(b, y, &at_y, guard);
+    Expr *index = be_value_at(b, y, &at_y, at_y.shape.rank ? guard : NULL);
     if (index->node.dtype != DT_i64)
         index = be_expr_cast(b, index, DT_i64);
     at_x.at[axis] = dim_is_one(size) ? be_lin_const(ir_dim_const(0))

@@ -45,6 +45,12 @@ pass_fuse_is_free(const IrOp *op)
 }
 
 bool
+pass_fuse_is_part(const IrOp *op)
+{
+    return op->kind == OP_take && pass_fuse_is_scalar(&op->operands[1]->type);
+}
+
+bool
 pass_fuse_is_contraction(const IrOp *op)
 {
     return op->kind == OP_dot || op->kind == OP_conv ||

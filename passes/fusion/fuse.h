@@ -78,6 +78,9 @@ typedef struct Fuse {
 bool pass_fuse_is_computed(const IrOp *op); /* by a kernel */
 /* Costs nothing to compute again wherever it is used. */
 bool pass_fuse_is_free(const IrOp *op);
+/* Whether op takes a part of a value, at a place that is one number: code that
+ * needs elements of the part loads them from the whole. */
+bool pass_fuse_is_part(const IrOp *op);
 bool pass_fuse_is_contraction(const IrOp *op);
 bool pass_fuse_is_reduction(const IrOp *op);
 /* Whether a kernel may contain it together with others. */

@@ -5,9 +5,9 @@
  * 2. From the last cluster to the first the results needed from each are known.
  *    A value of another kernel is recomputed rather than read if that is cheap
  *    and takes no more reads (rematerialize), as what a normalisation and an
- *    activation make of the value before them, again in the gradient; or if it
- *    only moves or converts elements of operands of contractions, which are
- *    packed in any case.
+ *    activation make of the value before them, again in the gradient; if it only
+ *    moves or converts elements of operands of contractions, which are packed in
+ *    any case; or if it is a step's part of a value from outside of the loop.
  * 3. Kernels are made and the block is put together anew.
  *
  * Constants and their like are copied into every kernel that needs them.
@@ -46,6 +46,15 @@ need_operands(IrOp *op, void *data)
 {
     for (int i = 0; i < op->num_operands; i++)
         need(data, op->operands[i]);
+}
+
+/* The operand whose rows c changes, or NULL. */
+static IrValue *
+changed_operand(const Cluster *c)
+{
+    const IrOp *last = c->ops.len ? VEC_LAST(c->ops) : NULL;
+    return last && pass_fuse_updates_in_place(last, 0) ? last->operands[0]
+                                                       : NULL;
 }
 
 static bool
@@ -358,6 +367,23 @@ may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
 
 /* ---- rematerialization -------------------------------------------------- */
 
+/* Whether c, which works element by element, may load v from the value that it
+ * is a part of: that is made outside of the block, where it lives on. */
+static bool
+may_be_taken(const Extract *x, const IrValue *v, const Cluster *c)
+{
+    const IrOp *op = v->def, *first = c->ops.data[0];
+    return op && op->block == x->block && pass_fuse_is_part(op) &&
+           ir_value_block(op->operands[0]) != x->block &&
+           !pass_fuse_node(x->f, op)->needed &&
+           pass_fuse_cluster(x->f, op)->computed && !c->contracts &&
+           pass_fuse_is_fusible(first) && !changed_operand(c) &&
+           c->ops.len + c->rematerialized.len < FUSE_MAX_OPS &&
+           x->reads.len < FUSE_MAX_ARRAYS &&
+           pass_fuse_node(x->f, op)->epoch ==
+               pass_fuse_node(x->f, first)->epoch;
+}
+
 /* c computes maps in place of reading value number i, which they make. */
 static void
 compute_here(Extract *x, Cluster *c, const IrOpList *maps, int i)
@@ -378,7 +404,7 @@ rematerialize(Extract *x, Cluster *c)
         Recipe r;
         if (find_recipe(x, v, c, &r)) {
             compute_here(x, c, &r.maps, i);
-        } else if (may_be_packed(x, v, c)) {
+        } else if (may_be_packed(x, v, c) || may_be_taken(x, v, c)) {
             IrOpList one = {0};
             VEC_PUSH(x->f->arena, one, v->def);
             compute_here(x, c, &one, i);
@@ -388,15 +414,6 @@ rematerialize(Extract *x, Cluster *c)
         }
         i = 0;
     }
-}
-
-/* The operand whose rows c changes, or NULL. */
-static IrValue *
-changed_operand(const Cluster *c)
-{
-    const IrOp *last = c->ops.len ? VEC_LAST(c->ops) : NULL;
-    return last && pass_fuse_updates_in_place(last, 0) ? last->operands[0]
-                                                       : NULL;
 }
 
 static void

@@ -188,6 +188,16 @@ result_fits(Check *k, const IrOp *op)
     return k->has_rows && lies_along_rows(k, v);
 }
 
+/* Whether op is a part of what is in memory, which is loaded wherever it is
+ * used. */
+static bool
+is_loaded(const Check *k, const IrOp *op)
+{
+    const IrOp *def = op->operands[0]->def;
+    return pass_fuse_is_part(op) &&
+           !(def && def->block == op->block && is_member(k, def));
+}
+
 static bool
 op_fits(Check *k, const IrOp *op)
 {
@@ -201,7 +211,8 @@ op_fits(Check *k, const IrOp *op)
         return !k->reduces;
     if (along == k->space || (k->has_rows && along == k->rows))
         return true;
-    return (along & ~k->space) && pass_fuse_node(k->f, op)->num_uses == 1;
+    return (along & ~k->space) &&
+           (pass_fuse_node(k->f, op)->num_uses == 1 || is_loaded(k, op));
 }
 
 static bool

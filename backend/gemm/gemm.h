@@ -239,6 +239,8 @@ Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
  * it. */
 Val be_gemm_micro_kernel_begin(Emit *e, Val *params);
 
+/* Whether every block of k has a multiple of n, a power of two. */
+bool be_gemm_k_is_multiple(const Gemm *g, int n);
 /* Ends a call: stores the sums of a tile, [mr][vectors], by those parameters.
  */
 void be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,

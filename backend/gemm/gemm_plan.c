@@ -97,6 +97,8 @@ most_mr(const Problem *x, int vectors)
     if (sums > registers - vectors - 2)
         sums = registers - vectors - 2;
     int most = sums / vectors;
+    if (x->gemm->contract->contract.pairs == IR_ONE_CHAIN && most > 1)
+        most--; /* two products go into the same sum, one after the other */
     if (x->gemm->contract->contract.pairs == IR_TWO_CHAINS)
         most = (most + 1) / 2 > 1 ? (most + 1) / 2 : 1;
     return most < GEMM_MAX_MR ? most : GEMM_MAX_MR;

@@ -40,6 +40,7 @@ typedef struct MicroKernel {
     int64_t bytes;
     bool reads_far; /* rows along k, beyond the second cache */
     bool looks_for_zeros;
+    bool adds;    /* to sums of earlier blocks of k */
     bool in_full; /* the number of products is a multiple of the unroll factor
                      in every block of k */
     Val params[UKERNEL_NUM_PARAMS];
@@ -133,8 +134,8 @@ rank1_update(const MicroKernel *a, Val x, Val y, Val *acc)
     Val columns[BE_MAX_VECTORS];
     int vectors = plan->vectors, lanes = plan->lanes;
     for (int v = 0; v < vectors; v++)
-        columns[v] = be_load(u, a->vector, further(a, y, v * lanes),
-                             (unsigned)a->bytes);
+        columns[v] =
+            be_load(u, a->vector, further(a, y, v * lanes), (unsigned)a->bytes);
     if (streams(plan, a->bytes)) {
         prefetch_b(a, y);
         if (plan->a.kind == GEMM_IN_PLACE && plan->a.stride == 1)
@@ -423,9 +424,8 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     const GemmPlan *plan = a->plan;
     int num = plan->mr * plan->vectors;
     BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0),
-                  be_emit_word(e, a->m_lines->lines), be_emit_word(e, 1),
-                  "run");
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, a->m_lines->lines),
+                  be_emit_word(e, 1), "run");
     carry_sums(a, &l, acc);
     Products line = {.step = 1};
     line.rows = be_loop_carry(u, &l, a->params[UKERNEL_A]);
@@ -433,9 +433,8 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     be_loop_body(u, &l);
     accumulate_run(a, &line, acc);
     be_loop_next(&l, num, further(a, line.rows, plan->a.line_size));
-    be_loop_next(
-        &l, num + 1,
-        further(a, line.columns, a->m_lines->run * plan->b.k_stride));
+    be_loop_next(&l, num + 1,
+                 further(a, line.columns, a->m_lines->run * plan->b.k_stride));
     end_k_loop(a, &l, acc);
 }
 
@@ -549,7 +548,7 @@ store_tile_columns(const MicroKernel *a, const Val *sums, Val across)
     }
     memcpy(acc, sums, (size_t)num * sizeof *acc);
     find_accumulators(a, a->params[UKERNEL_C], at);
-    if (a->plan->k_blocked)
+    if (a->adds)
         add_earlier(a, at, masks, acc);
     for (int i = 0; i < num; i++) {
         if (masks[i % vectors])
@@ -589,7 +588,8 @@ void
 be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,
                    const Val *params, const Val *sums)
 {
-    MicroKernel a = {.e = e, .plan = plan};
+    MicroKernel a = {.e = e, .plan = plan, .adds = plan->kc > BE_K_BLOCK};
+    a.adds |= plan->k_blocked;
     a.type = be_emit_type(e, g->contract->dtype);
     a.vector = be_vector(a.type, plan->lanes);
     a.bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
@@ -624,9 +624,8 @@ looks_for_zeros(const Gemm *g, const GemmPlan *plan)
            (plan->a.k_stride == 1 || plan->a.stride == 1);
 }
 
-/* Whether the number of products is known to be a multiple of n. */
-static bool
-is_multiple(const Gemm *g, int n)
+bool
+be_gemm_k_is_multiple(const Gemm *g, int n)
 {
     for (int i = 0; i < g->k.count; i++) {
         Dim extent = g->k.vars[i]->extent;
@@ -665,7 +664,7 @@ Val
 be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
 {
     BeUnit *u = e->u;
-    MicroKernel a = {.e = e, .plan = plan};
+    MicroKernel a = {.e = e, .plan = plan, .adds = plan->k_blocked};
     a.m_lines = &g->m_lines;
     a.k_lines = &g->k_lines;
     a.type = be_emit_type(e, g->contract->dtype);
@@ -673,7 +672,7 @@ be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
     a.bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
     a.reads_far = reads_far(e, g, plan);
     a.looks_for_zeros = looks_for_zeros(g, plan);
-    a.in_full = is_multiple(g, unroll_factor(plan));
+    a.in_full = be_gemm_k_is_multiple(g, unroll_factor(plan));
     Val fn = be_gemm_micro_kernel_begin(e, a.params);
     Val acc[BE_MAX_CARRIED];
     int num = plan->mr * plan->vectors;

@@ -116,13 +116,13 @@ struct Emit {
     Type word;     /* of indices: i64, or i32 where that is enough */
     Type lane_int; /* of indices in lanes */
     VEC(EmitDim) dim_values;
-    EmitValue *values;  /* by id */
-    EmitIndex *indices; /* by id */
+    EmitValue *values;        /* by id */
+    EmitIndex *indices;       /* by id */
     VEC(EmitCarried) carried; /* by loops, those of inner ones last */
-    EmitKnown *known;   /* of INSIDE, by id */
+    EmitKnown *known;         /* of INSIDE, by id */
     /* By id: of loads whose elements of several rounds of a contraction are
-     * loaded (be_emit_strips), those of vector v from number v * rounds on; else
-     * NULL. */
+     * loaded (be_emit_strips), those of vector v from number v * rounds on;
+     * else NULL. */
     EmitValue **strips;
     int rounds;      /* how many these are, */
     int round;       /* and which of them is being emitted */
@@ -280,8 +280,8 @@ bool be_emit_lanes_conflict(const Emit *e, const KNode *n);
  * or, where lanes conflict, as many as there are lanes, so that lines are read
  * once. */
 int be_emit_strip_length(const Emit *e, const KNode *n);
-/* Loads e->rounds successive values, a multiple of that length, the first at the
- * current indices, along memory, and transposes them. */
+/* Loads e->rounds successive values, a multiple of that length, the first at
+ * the current indices, along memory, and transposes them. */
 EmitValue *be_emit_strips(Emit *e, const KNode *n);
 
 void be_emit_arrays(Emit *e); /* pointers and tables; not of segments */

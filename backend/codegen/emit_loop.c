@@ -77,10 +77,11 @@ static bool
 has_conflicts(const Emit *e, const KBlock *b)
 {
     for (const KNode *n = b->first; n; n = n->next) {
-        if (n->kind == K_CONTRACT && has_conflicts(e, &n->contract.body))
-            return true;
-        if (n->kind == K_LOAD && be_emit_lanes_conflict(e, n))
-            return true;
+        if (n->kind != K_CONTRACT || n->contract.pairs)
+            continue;
+        for (const KNode *x = n->contract.body.first; x; x = x->next)
+            if (x->kind == K_LOAD && be_emit_lanes_conflict(e, x))
+                return true;
     }
     return false;
 }

@@ -294,8 +294,8 @@ tile_pointer(Emit *e, const KArray *array, const EmitAddress *a, int row, int v)
     bool steps = ir_dim_is_const(a->row_step) && ir_dim_is_const(a->lane_step);
     if (!steps || a->any.row || a->any.lane)
         return element_pointer(e, array, be_address_scalar(e, a, row, v));
-    int64_t count = row * a->row_step.c +
-                    v * be_emit_vector_step(e) * a->lane_step.c;
+    int64_t count =
+        row * a->row_step.c + v * be_emit_vector_step(e) * a->lane_step.c;
     Val p = element_pointer(e, array, be_address_scalar(e, a, 0, 0));
     Val more = be_word(e->u, count * (int64_t)dtype_info[array->dtype].bytes);
     return count ? LLVMBuildGEP2(e->u->builder, e->u->i8, p, &more, 1, "") : p;

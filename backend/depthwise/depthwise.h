@@ -89,6 +89,8 @@ Val be_depthwise_window(const DepthwiseCode *c, Val line, Val column);
 Val be_depthwise_next_row(const DepthwiseCode *c, Val line);
 Val be_depthwise_x(const DepthwiseCode *c, Val window, int64_t row,
                    int64_t column);
+/* Sets an index, if there is one. */
+void be_depthwise_set_index(Emit *e, const KVar *v, Val at);
 /* Sets the place in windows. */
 void be_depthwise_set_place(DepthwiseCode *c, int64_t number);
 /* y at the present indices. */

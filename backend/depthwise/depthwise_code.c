@@ -5,8 +5,8 @@
 
 /* ---- indices ------------------------------------------------------------- */
 
-static void
-set_index(Emit *e, const KVar *v, Val at)
+void
+be_depthwise_set_index(Emit *e, const KVar *v, Val at)
 {
     if (v)
         e->indices[v->id] = (EmitIndex){.base = at};
@@ -19,14 +19,14 @@ be_depthwise_set_place(DepthwiseCode *c, int64_t number)
     int64_t at[] = {number / size, number % size};
     for (int i = 0; i < 2; i++) {
         Val word = be_emit_word(c->e, at[i]);
-        set_index(c->e, c->d->axes[i].place, word);
+        be_depthwise_set_index(c->e, c->d->axes[i].place, word);
     }
 }
 
 void
 be_depthwise_set_window(DepthwiseCode *c, int axis, Val at)
 {
-    set_index(c->e, c->d->axes[axis].window, at);
+    be_depthwise_set_index(c->e, c->d->axes[axis].window, at);
 }
 
 void
@@ -102,7 +102,7 @@ be_depthwise_walk(DepthwiseCode *c, const KernelSlice *slice, const KVar *along,
                   Val begin, DepthwiseWalk *w)
 {
     *w = (DepthwiseWalk){.along = along};
-    set_index(c->e, along, be_emit_word(c->e, 0));
+    be_depthwise_set_index(c->e, along, be_emit_word(c->e, 0));
     add_words(c, slice, &c->e->k->body, w);
     add_words(c, slice, &c->d->loop->loop.body, w);
     add_words(c, slice, &c->d->contract->contract.body, w);

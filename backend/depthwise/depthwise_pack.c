@@ -23,13 +23,6 @@ emit_x(DepthwiseCode *c, const KBlock *b, bool inside)
     }
 }
 
-static void
-set_index(Emit *e, const KVar *v, Val at)
-{
-    if (v)
-        e->indices[v->id] = (EmitIndex){.base = at};
-}
-
 /* The index of the places of window 0. */
 static const KVar *
 place_index(const DepthwiseAxis *a)
@@ -43,8 +36,8 @@ set_place(DepthwiseCode *c, int axis, Val at)
 {
     const DepthwiseAxis *a = &c->d->axes[axis];
     if (a->place)
-        set_index(c->e, a->window, be_emit_word(c->e, 0));
-    set_index(c->e, place_index(a), at);
+        be_depthwise_set_index(c->e, a->window, be_emit_word(c->e, 0));
+    be_depthwise_set_index(c->e, place_index(a), at);
 }
 
 /* Packs places begin .. end of a row at `to`; returns where those that follow

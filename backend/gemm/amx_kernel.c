@@ -25,12 +25,6 @@ tile(const AmxKernel *a, int number)
     return be_int(a->e->u->i8, number);
 }
 
-static int64_t
-nr_of(const AmxKernel *a)
-{
-    return (int64_t)a->plan->lanes * a->plan->vectors;
-}
-
 /* ---- instructions ------------------------------------------------------- */
 
 static void
@@ -73,11 +67,12 @@ add_group(const AmxKernel *a, Val k)
 {
     BeUnit *u = a->e->u;
     int64_t row = a->plan->a.stride * BF16_BYTES;
-    int64_t pair = nr_of(a) * 2 * BF16_BYTES;
-    Val rows =
-        be_offset(u, a->params[UKERNEL_A], be_mul(u, k, be_word(u, BF16_BYTES)));
-    Val columns = be_offset(u, a->params[UKERNEL_B],
-                            be_mul(u, k, be_word(u, nr_of(a) * BF16_BYTES)));
+    int64_t pair = be_gemm_plan_nr(a->plan) * 2 * BF16_BYTES;
+    Val rows = be_offset(u, a->params[UKERNEL_A],
+                         be_mul(u, k, be_word(u, BF16_BYTES)));
+    Val columns = be_offset(
+        u, a->params[UKERNEL_B],
+        be_mul(u, k, be_word(u, be_gemm_plan_nr(a->plan) * BF16_BYTES)));
     for (int j = 0; j < a->across; j++)
         load_tile(a, TILE_OF_B + j,
                   be_offset_const(u, columns, (int64_t)j * BF16_VECTOR_BYTES),
@@ -115,7 +110,7 @@ put_by_rows(const AmxKernel *a, Val more)
     for (int i = 0; i < UKERNEL_NUM_PARAMS; i++)
         params[i] = a->params[i];
     params[UKERNEL_ACCUMULATE] = more;
-    store_sums(a, a->sums, be_word(u, nr_of(a) * F32_BYTES));
+    store_sums(a, a->sums, be_word(u, be_gemm_plan_nr(a->plan) * F32_BYTES));
     be_gemm_store_sums(a->e, a->plan, params, a->sums);
 }
 
@@ -165,8 +160,9 @@ be_amx_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
     AmxKernel a = {.e = e, .plan = plan, .across = plan->vectors};
     a.down = plan->mr / BF16_LANES;
     Val fn = be_gemm_micro_kernel_begin(e, a.params);
-    a.sums = be_alloca(u, u->f32, (uint64_t)(plan->mr * nr_of(&a)),
-                       BF16_VECTOR_BYTES, "sums");
+    a.sums =
+        be_alloca(u, u->f32, (uint64_t)(plan->mr * be_gemm_plan_nr(a.plan)),
+                  BF16_VECTOR_BYTES, "sums");
     add_blocks(&a, g);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
@@ -180,7 +176,8 @@ enum { CONFIG_WORDS = 8, WORD_OF_BYTES = 2, WORD_OF_ROWS = 6, PALETTE = 1 };
 void
 be_amx_begin(Emit *e)
 {
-    static const int64_t bytes = INT64_C(0x0001000100010001) * BF16_VECTOR_BYTES;
+    static const int64_t bytes =
+        INT64_C(0x0001000100010001) * BF16_VECTOR_BYTES;
     static const int64_t rows = INT64_C(0x0101010101010101) * BF16_LANES;
     const int64_t config[CONFIG_WORDS] = {PALETTE, 0, bytes,
                                           bytes, [WORD_OF_ROWS] = rows};

@@ -2,8 +2,8 @@
  * bf16.h - products of bf16 by instructions that take bf16
  *
  * tdpbf16ps of AMX adds to a tile of 16 x 16 sums the products of 16 rows of A
- * with 32 k and of 16 columns of B; vdpbf16ps of AVX512-BF16 adds to a vector of
- * 16 sums those of one row with 2 k and of 16 columns.  Each has an order of
+ * with 32 k and of 16 columns of B; vdpbf16ps of AVX512-BF16 adds to a vector
+ * of 16 sums those of one row with 2 k and of 16 columns.  Each has an order of
  * its own (ir/rules/pairs.h).  Both read two neighbouring k of a column side by
  * side, so operands are packed alike:
  *

@@ -8,10 +8,10 @@
  * this code is not emitted.
  *
  * Where the lanes of an operand are strided and its contracted index is
- * contiguous, as in a matrix times a vector, some rounds are emitted at once, of
- * strips that are loaded along memory and transposed: 16 bytes for each lane,
- * for which few registers and shuffles are enough, but for matrices whose rows
- * conflict in the cache.
+ * contiguous, as in a matrix times a vector, some rounds are emitted at once,
+ * of strips that are loaded along memory and transposed: 16 bytes for each
+ * lane, for which few registers and shuffles are enough, but for matrices whose
+ * rows conflict in the cache.
  */
 #include "backend/gemm/pairs.h"
 
@@ -110,8 +110,8 @@ new_index(const KNode *n)
                                                 : NULL;
 }
 
-/* Whether n is a load of which strips can be loaded before the body: its indices
- * are known there. */
+/* Whether n is a load of which strips can be loaded before the body: its
+ * indices are known there. */
 static bool
 has_strips(const Contract *c, const KNode *n)
 {

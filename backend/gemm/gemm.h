@@ -185,9 +185,15 @@ GemmPlan be_gemm_plan_choose(const Emit *e, const Gemm *g);
 
 /* Columns of a tile. */
 static inline int
+be_gemm_plan_nr(const GemmPlan *plan)
+{
+    return plan->lanes * plan->vectors;
+}
+
+static inline int
 be_gemm_nr(const GemmCode *t)
 {
-    return t->plan.lanes * t->plan.vectors;
+    return be_gemm_plan_nr(&t->plan);
 }
 
 /* How many rows of A each call of the micro-kernel prefetches, so that those
@@ -216,11 +222,12 @@ void be_gemm_find_shown(Emit *e, Gemm *g);
  * that begins with this column; columns from end on do not exist. */
 Val be_gemm_is_shown(GemmCode *t, Val first, Val count, Val column, Val end);
 
-/* The function that adds up to 512 products to each accumulator of a tile; made
- * before the kernel's own.  Its parameters: packed A and B, accumulators and
- * the bytes from one row of them to the next, the extent of k, whether to add
- * to the sums of earlier blocks of k, how many columns have accumulators, the
- * first k's number along a line, and rows of A to prefetch
+/* The function that adds a block of kc products to each accumulator of a tile,
+ * 512 at most, but for operands of bf16, where it goes through the blocks of D2
+ * itself; made before the kernel's own.  Its parameters: packed A and B,
+ * accumulators and the bytes from one row of them to the next, the extent of k,
+ * whether to add to the sums of earlier blocks of k, how many columns have
+ * accumulators, the first k's number along a line, and rows of A to prefetch
  * (be_gemm_rows_ahead), where they are read in place. */
 enum {
     UKERNEL_A,

@@ -77,9 +77,10 @@ make_scratch(GemmCode *t)
     if (p->a.kind != GEMM_IN_PLACE)
         t->packed_a =
             scratch(t, packed_a_size(p) * t->packed_bytes, "packed_a");
+    int64_t beyond = p->unit == GEMM_FMA ? p->lanes : BF16_GROUP; /* of k */
     if (p->b.kind != GEMM_IN_PLACE)
         t->packed_b =
-            scratch(t, (p->kc * columns + p->lanes * width) * t->packed_bytes,
+            scratch(t, (p->kc * columns + beyond * width) * t->packed_bytes,
                     "packed_b");
     if (has_edge_tiles(t))
         t->c_tile = scratch(t, p->mr * width * t->bytes, "tile");

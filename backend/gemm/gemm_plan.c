@@ -60,12 +60,6 @@ round_up(int64_t x, int64_t to)
     return (x + to - 1) / to * to;
 }
 
-static int64_t
-nr_of(const GemmPlan *plan)
-{
-    return (int64_t)plan->lanes * plan->vectors;
-}
-
 /* ---- tiles --------------------------------------------------------------- */
 
 static int
@@ -256,7 +250,7 @@ can_lay_out_b(const Problem *x, const GemmPlan *plan)
     const GemmOperand *b = &x->gemm->b;
     return plan->b.kind == GEMM_PANELS ||
            (b->plain && b->stride == 1 && ir_dim_is_const(x->gemm->n->extent) &&
-            x->n % nr_of(plan) == 0);
+            x->n % be_gemm_plan_nr(plan) == 0);
 }
 
 static int64_t
@@ -349,7 +343,7 @@ b_block_bytes(const Problem *x, const GemmPlan *plan)
 static int64_t
 choose_nc(const Problem *x, const GemmPlan *plan)
 {
-    int64_t nr = nr_of(plan), bytes = b_block_bytes(x, plan);
+    int64_t nr = be_gemm_plan_nr(plan), bytes = b_block_bytes(x, plan);
     int64_t fit = bytes / (plan->kc * x->bytes) / nr * nr;
     int64_t blocks = fit ? (x->n + fit - 1) / fit : 1;
     return round_up((x->n + blocks - 1) / blocks, nr);
@@ -360,9 +354,9 @@ lay_out_b(const Problem *x, GemmPlan *plan)
 {
     bool in_place = plan->b.kind == GEMM_IN_PLACE;
     plan->b.stride = 1;
-    plan->b.k_stride = in_place ? x->gemm->b.k_stride : nr_of(plan);
+    plan->b.k_stride = in_place ? x->gemm->b.k_stride : be_gemm_plan_nr(plan);
     plan->nc = in_place ? x->n : choose_nc(x, plan);
-    int64_t panels = plan->nc / nr_of(plan);
+    int64_t panels = plan->nc / be_gemm_plan_nr(plan);
     int most = MAX_TOGETHER / plan->vectors;
     plan->n_panels = panels < most ? (int)panels : most;
 }
@@ -431,7 +425,7 @@ cost_of_a(const Problem *x, const GemmPlan *plan)
         return lines_cost;
     if (plan->a.kind != GEMM_IN_PLACE)
         return 1;
-    double passes = (double)x->n / (double)nr_of(plan);
+    double passes = (double)x->n / (double)be_gemm_plan_nr(plan);
     if (a->k_stride == 1)
         return conflicts_in_cache(a->stride, x->bytes) &&
                        is_packed_once(x, plan)

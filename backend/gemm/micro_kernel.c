@@ -82,7 +82,7 @@ broadcast_a(const MicroKernel *a, int row, Val p)
 static bool
 streams(const GemmPlan *plan, int64_t bytes)
 {
-    int64_t width = (int64_t)plan->lanes * plan->vectors;
+    int64_t width = be_gemm_plan_nr(plan);
     return plan->kc * width * bytes > L1_BYTES;
 }
 
@@ -93,7 +93,7 @@ prefetch_b(const MicroKernel *a, Val p)
 {
     const GemmPlan *plan = a->plan;
     int ahead = plan->a.segments ? FAR_AHEAD : AHEAD;
-    int64_t width = (int64_t)plan->lanes * plan->vectors;
+    int64_t width = be_gemm_plan_nr(plan);
     p = further(a, p, ahead * plan->b.k_stride);
     for (int64_t i = 0; i < width; i += LINE / a->bytes)
         be_prefetch(a->e->u, further(a, p, i), false);
@@ -564,7 +564,7 @@ store_tile(const MicroKernel *a, const Gemm *g, const Val *acc)
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
-    int64_t width = (int64_t)a->plan->lanes * a->plan->vectors;
+    int64_t width = be_gemm_plan_nr(a->plan);
     Val all = be_emit_word(e, width), across = a->params[UKERNEL_N];
     Dim extent = g->n->extent;
     bool known = ir_dim_is_const(extent);

@@ -6,11 +6,12 @@
  * along k, pairs are neighbours in a vector; else lanes run along the rows or
  * columns: two k at once, or, where the extent of k may be odd, one after the
  * other: the first is stored as a pair with 0, the second added to it.  Rows of
- * A that come so, and columns of B that run along k, are transposed as squares
- * of pairs.
+ * A that come so stay tiles of pairs for vdpbf16ps; for AMX they, and for both
+ * columns of B that run along k, are transposed as squares of pairs.
  *
  * What is stored beyond the last k of a run is overwritten by the next run; in
- * the end zeros are stored up to a multiple of 32.
+ * the end zeros are stored up to a multiple of 32, but for tiles of pairs,
+ * which need the second of a last pair alone.
  */
 #include "backend/gemm/bf16.h"
 #include "backend/gemm/pack.h"
@@ -119,8 +120,9 @@ pack_by_turns(Pack *p, Val at, Val base, const int64_t *more)
     }
 }
 
-/* Zeros for the pairs beyond those of `count` products, in `rows` vectors of a
- * pair. */
+/* Zeros for the pairs beyond those of `count` products, each of so many
+ * vectors.
+ */
 static void
 clear_pairs(GemmCode *t, Val base, Val count, int64_t vectors)
 {
@@ -134,9 +136,10 @@ clear_pairs(GemmCode *t, Val base, Val count, int64_t vectors)
     be_loop_body(u, &l);
     Val at = be_mul(u, l.index, be_emit_word(e, vectors * BF16_LANES));
     for (int64_t v = 0; v < vectors; v++)
-        be_store(u, be_zero(pairs_type(t)),
-                 be_offset_const(u, pair_at(t, base, at), v * BF16_VECTOR_BYTES),
-                 PAIR_BYTES);
+        be_store(
+            u, be_zero(pairs_type(t)),
+            be_offset_const(u, pair_at(t, base, at), v * BF16_VECTOR_BYTES),
+            PAIR_BYTES);
     be_loop_end(u, &l);
 }
 
@@ -189,9 +192,10 @@ turn_square(GemmCode *t, Val pairs, Val row, Val pair)
     Val square[BF16_LANES];
     Val from = pair_at(t, pairs, be_mul(u, pair, be_emit_word(e, BF16_LANES)));
     for (int i = 0; i < BF16_LANES; i++)
-        square[i] = be_load(
-            u, pairs_type(t),
-            be_offset_const(u, from, (int64_t)i * BF16_VECTOR_BYTES), PAIR_BYTES);
+        square[i] =
+            be_load(u, pairs_type(t),
+                    be_offset_const(u, from, (int64_t)i * BF16_VECTOR_BYTES),
+                    PAIR_BYTES);
     be_transpose(u, square, BF16_LANES);
     Val index = be_mul(u, row, be_emit_word(e, t->plan.a.stride / 2));
     Val to = pair_at(t, t->packed_a, be_add(u, index, pair));
@@ -319,7 +323,7 @@ column_at(GemmCode *t, Val at)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    int64_t width = (int64_t)t->plan.lanes * t->plan.vectors;
+    int64_t width = be_gemm_nr(t);
     Val inside = LLVMBuildURem(u->builder, at, be_emit_word(e, width), "");
     Val before =
         be_mul(u, be_sub(u, at, inside), be_emit_word(e, t->plan.kc / 2));
@@ -363,7 +367,7 @@ pack_columns(GemmCode *t, Val first, Val from, Val end, int vectors, Val begin,
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Pack p = {.t = t, .operand = o, .pack = pack_columns_beside};
     p.step = e->tile.rows;
-    p.stride = (int64_t)t->plan.lanes * t->plan.vectors;
+    p.stride = be_gemm_nr(t);
     p.first = column_at(t, be_sub(u, l.index, first));
     be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
@@ -416,7 +420,7 @@ pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
     e->tile.lanes = BF16_GROUP;
     e->tile.lane = be_gemm_last_product(t);
     Pack p = {.t = t, .operand = o, .pack = pack_square, .step = BF16_GROUP};
-    p.stride = (int64_t)t->plan.lanes * t->plan.vectors;
+    p.stride = be_gemm_nr(t);
     p.first = column_at(t, be_sub(u, l.index, first));
     be_gemm_pack_products(&p, begin, stop);
     be_loop_end(u, &l);
@@ -430,7 +434,7 @@ clear_ends(GemmCode *t, Val first, Val end, Val count)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    int64_t width = (int64_t)t->plan.lanes * t->plan.vectors;
+    int64_t width = be_gemm_nr(t);
     BeLoop l;
     be_loop_begin(u, &l, first, end, be_emit_word(e, width), "panel");
     be_loop_body(u, &l);

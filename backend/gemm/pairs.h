@@ -23,7 +23,8 @@ Val be_flushed_add(BeUnit *u, Val x, Val y);
 Val be_flush_begin(BeUnit *u);
 void be_flush_end(BeUnit *u, Val before);
 
-/* The micro-kernel of a gemm on CPUs without AMX. */
+/* The micro-kernel of a gemm whose operands are packed as f32: on CPUs without
+ * an instruction for the order. */
 Val be_gemm_pairs_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
 /* Ends one whose accumulators [mr][lanes * vectors] are at sums: they go, or
  * are added, to those that the parameters name. */

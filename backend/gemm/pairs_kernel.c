@@ -162,7 +162,8 @@ add_chain(const PairsKernel *a)
     Val sums[BE_MAX_CARRIED], all = a->params[UKERNEL_K];
     Val odd = be_and(u, all, be_emit_word(e, 1)), end = be_sub(u, all, odd);
     Val alone = be_icmp(u, LLVMIntNE, odd, be_emit_word(e, 0));
-    Val nothing = be_select(u, alone, be_zero(a->type), be_float(a->type, -0.0));
+    Val nothing =
+        be_select(u, alone, be_zero(a->type), be_float(a->type, -0.0));
     nothing = be_splat(u, nothing, a->plan->lanes);
     for (int i = 0; i < num_vectors(a); i++)
         sums[i] = be_zero(a->vector);
@@ -203,7 +204,7 @@ void
 be_gemm_store_sums(Emit *e, const GemmPlan *plan, const Val *params, Val sums)
 {
     BeUnit *u = e->u;
-    int64_t width = (int64_t)plan->lanes * plan->vectors;
+    int64_t width = be_gemm_plan_nr(plan);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, plan->mr),
                   be_emit_word(e, 1), "row");
@@ -236,9 +237,11 @@ be_gemm_pairs_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
     a.vector = be_vector(a.type, plan->lanes);
     Val fn = be_gemm_micro_kernel_begin(e, a.params);
     a.sums = be_alloca(u, a.vector, (uint64_t)num_vectors(&a), 64, "sums");
-    clear_sums(&a);
+    bool one_chain = g->contract->contract.pairs == IR_ONE_CHAIN;
+    if (!one_chain)
+        clear_sums(&a);
     Val before = be_flush_begin(u);
-    if (g->contract->contract.pairs == IR_ONE_CHAIN)
+    if (one_chain)
         add_chain(&a);
     else
         add_groups(&a);

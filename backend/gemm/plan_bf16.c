@@ -7,23 +7,23 @@
  * the second cache.
  *
  * By vdpbf16ps a product costs half of what it costs in f32.  Tiles and blocks
- * are like those of f32 (gemm_plan.c): the rows of A of a tile stay in the first
- * cache, which bounds k, and A is packed once for all blocks of columns.
+ * are like those of f32 (gemm_plan.c): the rows of A of a tile stay in the
+ * first cache, which bounds k, and A is packed once for all blocks of columns.
  */
 #include "backend/gemm/bf16.h"
 
 #include "backend/codegen/emit.h"
 
 enum {
-    AMX_MAX_TILES = 2,   /* of sums in a row or column */
-    AMX_MAX_KC = 4096,   /* a multiple of D2's blocks */
-    VECTORS = 2,         /* of sums in a row, of a tile of vdpbf16ps */
-    MOST_MR = 12,        /* rows of it: three quarters of the registers */
-    MAX_KC = 1024,       /* of it, a multiple of D2's blocks */
-    A_BYTES = 2 << 20,   /* of A that is packed once */
-    C_BYTES = 2 << 20,   /* of accumulators that are kept, */
+    AMX_MAX_TILES = 2,       /* of sums in a row or column */
+    AMX_MAX_KC = 4096,       /* a multiple of D2's blocks */
+    VECTORS = 2,             /* of sums in a row, of a tile of vdpbf16ps */
+    MOST_MR = 12,            /* rows of it: three quarters of the registers */
+    MAX_KC = 1024,           /* of it, a multiple of D2's blocks */
+    A_BYTES = 2 << 20,       /* of A that is packed once */
+    C_BYTES = 2 << 20,       /* of accumulators that are kept, */
     AMX_C_BYTES = 256 << 10, /* and for AMX */
-    SLACK = 32           /* elements of a row beyond its k, see pack_bf16.c */
+    SLACK = 32 /* elements of a row beyond its k, see pack_bf16.c */
 };
 
 GemmUnit
@@ -32,7 +32,8 @@ be_bf16_unit(const BeTarget *t, const KNode *contract)
     IrPairOrder order = contract->contract.pairs;
     if (order == IR_TWO_CHAINS && t->bf16 == TARGET_BF16_AMX)
         return GEMM_AMX;
-    return order == IR_ONE_CHAIN && t->bf16 != TARGET_BF16_NONE ? GEMM_VDPBF16PS : GEMM_FMA;
+    return order == IR_ONE_CHAIN && t->bf16 != TARGET_BF16_NONE ? GEMM_VDPBF16PS
+                                                                : GEMM_FMA;
 }
 
 static int64_t
@@ -41,17 +42,11 @@ round_up(int64_t x, int64_t to)
     return (x + to - 1) / to * to;
 }
 
-static int64_t
-nr_of(const GemmPlan *plan)
-{
-    return (int64_t)plan->lanes * plan->vectors;
-}
-
 /* Columns of a block of B, with all blocks about equally large. */
 static int64_t
 choose_nc(const Emit *e, const GemmPlan *plan, int64_t n)
 {
-    int64_t nr = nr_of(plan);
+    int64_t nr = be_gemm_plan_nr(plan);
     int64_t fit =
         be_gemm_l2_bytes(e->target) / (plan->kc * BF16_BYTES) / nr * nr;
     int64_t blocks = fit ? (n + fit - 1) / fit : 1;
@@ -69,11 +64,15 @@ choose_tile(GemmPlan *plan, int64_t m, int64_t n)
         plan->mr = tiles ? (int)((m + tiles - 1) / tiles) : 1;
 }
 
+/* Where the result has the accumulators, tiles that are not full are added to
+ * it from elsewhere: one block of D2 at a time. */
 static void
-choose_k(GemmPlan *plan, int64_t k)
+choose_k(const Gemm *g, GemmPlan *plan, int64_t k)
 {
     int64_t most = plan->unit == GEMM_AMX ? AMX_MAX_KC : MAX_KC;
     plan->k_blocked = k > most;
+    if (plan->k_blocked && g->direct)
+        most = BE_K_BLOCK;
     plan->kc = plan->k_blocked ? most : round_up(k, BF16_GROUP);
 }
 
@@ -90,8 +89,8 @@ lay_out_a(const Gemm *g, GemmPlan *plan, int64_t m)
         return;
     int64_t tiles = (m + plan->mr - 1) / plan->mr;
     plan->m_tiles = tiles < BE_MAX_VECTORS ? (int)tiles : BE_MAX_VECTORS;
-    plan->a = (GemmLayout){
-        .kind = GEMM_TILES, .stride = 2, .k_stride = plan->mr};
+    plan->a =
+        (GemmLayout){.kind = GEMM_TILES, .stride = 2, .k_stride = plan->mr};
     plan->a.size = plan->kc * plan->mr + SLACK;
 }
 
@@ -127,9 +126,9 @@ be_bf16_plan(const Emit *e, const Gemm *g, GemmUnit unit)
     int64_t n = be_dim_bound(e->k, g->n->extent);
     GemmPlan plan = {.unit = unit, .lanes = BF16_LANES};
     choose_tile(&plan, m, n);
-    choose_k(&plan, k);
+    choose_k(g, &plan, k);
     plan.nc = choose_nc(e, &plan, n);
-    int64_t nr = nr_of(&plan), panels = plan.nc / nr;
+    int64_t nr = be_gemm_plan_nr(&plan), panels = plan.nc / nr;
     plan.n_panels = panels < BE_MAX_VECTORS / plan.vectors
                         ? (int)panels
                         : BE_MAX_VECTORS / plan.vectors;

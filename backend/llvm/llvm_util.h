@@ -135,10 +135,12 @@ Val be_splat(BeUnit *u, Val x, int lanes);
 /* lanes first .. first + count of v. */
 Val be_extract(BeUnit *u, Val v, int first, int count);
 
-/* num vectors of the same length, a power of two of them, one after the other. */
+/* num vectors of the same length, a power of two of them, one after the other.
+ */
 Val be_concatenate(BeUnit *u, const Val *x, int num);
-/* Transposes the squares of num rows, a power of two up to 64, with num elements
- * that stand side by side in rows; those of more than 16 bytes stand alone. */
+/* Transposes the squares of num rows, a power of two up to 64, with num
+ * elements that stand side by side in rows; those of more than 16 bytes stand
+ * alone. */
 void be_transpose(BeUnit *u, Val *rows, int num);
 
 /* A call of the intrinsic of this name, overloaded on the given types. */

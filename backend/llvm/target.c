@@ -26,8 +26,10 @@ static const BeTarget machines[NUM_TARGETS] = {
 #define TRIPLE_cuda true, "nvptx64-nvidia-cuda"
 #define TARGET(device, name, level, base, bf16, registers, register_bytes,     \
                doc)                                                            \
-    {name,           DEVICE_##device, TRIPLE_##device, base,                   \
-     TARGET_BF16_##bf16, register_bytes,  registers},
+    {                                                                          \
+        name,     DEVICE_##device,    TRIPLE_##device,                         \
+        base,     TARGET_BF16_##bf16, register_bytes,                          \
+        registers},
 #include "ir/plan/targets.def"
 #undef TARGET
 };
@@ -116,8 +118,8 @@ be_target_open(const BeTarget *t, int level)
         [TARGET_BF16_AVX] = "+avx512bf16",
         [TARGET_BF16_AMX] = "+avx512bf16,+amx-tile,+amx-bf16"};
     LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-        target, t->triple, t->base, features[t->bf16], levels[level], LLVMRelocPIC,
-        LLVMCodeModelSmall);
+        target, t->triple, t->base, features[t->bf16], levels[level],
+        LLVMRelocPIC, LLVMCodeModelSmall);
     if (!machine)
         UNREACHABLE("LLVM has no machine %s", t->name);
     return machine;

@@ -95,7 +95,7 @@ target_level_here(void)
     int best = 0;
 #define TARGET(device, name, level, base, bf16, registers, register_bytes,     \
                doc)                                                            \
-    if (HERE_##device(base, bf16) && level > best)                              \
+    if (HERE_##device(base, bf16) && level > best)                             \
         best = level;
 #include "ir/plan/targets.def"
 #undef TARGET

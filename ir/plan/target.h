@@ -3,8 +3,8 @@
  *
  * A target is of one kind of devices, and has a level: its code runs on the
  * devices of its kind whose level is as high or higher.  CPUs have the levels
- * of the x86-64 ABI, and two more with instructions for bf16; GPUs their compute
- * capabilities.
+ * of the x86-64 ABI, and two more with instructions for bf16; GPUs their
+ * compute capabilities.
  */
 #ifndef TFD_IR_PLAN_TARGET_H
 #define TFD_IR_PLAN_TARGET_H

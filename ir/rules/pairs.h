@@ -28,9 +28,9 @@ typedef enum IrPairOrder {
     IR_ONE_CHAIN
 } IrPairOrder;
 
-/* Whether op, of any kind, is a contraction of bf16 that adds its products in one of these
- * orders: all but convolutions of each channel alone, which are no product of
- * matrices. */
+/* Whether op, of any kind, is a contraction of bf16 that adds its products in
+ * one of these orders: all but convolutions of each channel alone, which are no
+ * product of matrices. */
 bool ir_adds_pairs(const IrOp *op);
 /* In which. */
 IrPairOrder ir_pair_order(const IrOp *op);

@@ -15,9 +15,10 @@
  *                      for a second thread.
  *
  * A value along S or R is computed once there; a value along other axes (such
- * as a slice's operand) is allowed only with a single use.  A contraction may
- * have maps of the shape of its result after it, and no reduction; a scatter
- * may have maps before it.
+ * as a slice's operand) is allowed only with a single use, or if it is a part
+ * of what is in memory, from which all load it.  A contraction may have maps of
+ * the shape of its result after it, and no reduction; a scatter may have maps
+ * before it.
  *
  * Results are all shared by the replicas of a device, or all each replica's
  * own: a kernel is executed once a device or once a replica.

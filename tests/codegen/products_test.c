@@ -119,7 +119,12 @@ static const CodegenCase cases[] = {
      "%y: T[3, 2, 5, 33] per_replica = transpose %b {perm=[0, 2, 3, 1]}\n"
      "%r: T[3, 2, 18, 33] per_replica = dot %x, %y {contract_x=[3] "
      "contract_y=[2] batch_x=[0, 1] batch_y=[0, 1]}"},
-    /* a matrix times a vector: strips of rows, and rows that conflict in a cache
+    {"T[n, 128]",
+     {"T[16, n, 34]", "T[16, 128, 34]"},
+     "%r: T[n, 128] per_replica = dot %a, %b {contract_x=[0, 2] "
+     "contract_y=[0, 2]}"},
+    /* a matrix times a vector: strips of rows, and rows that conflict in a
+     * cache
      */
     {"T[n]",
      {"T[n, 77]", "T[77]"},
@@ -376,6 +381,33 @@ static const CodegenCase cases[] = {
 
 enum { NUM_CASES = sizeof cases / sizeof cases[0] };
 
+/* Sums of bf16 that are the result, beyond what is packed at once, with tiles
+ * that are not full. */
+static const CodegenCase wide_sums[] = {
+    {"f32[29, 70]",
+     {"T[29, 2100]", "T[2100, 70]"},
+     "%r: f32[29, 70] per_replica = dot %a, %b {contract_x=[1] contract_y=[0] "
+     "dtype=f32}"},
+    {"f32[25, 20]",
+     {"T[4701, 25]", "T[4701, 20]"},
+     "%r: f32[25, 20] per_replica = dot %a, %b {contract_x=[0] contract_y=[0] "
+     "dtype=f32}"},
+    {"T[14, 560]",
+     {"T[14, 1100]", "T[1100, 560]"},
+     "%r: T[14, 560] per_replica = dot %a, %b {contract_x=[1] "
+     "contract_y=[0]}"},
+    {"f32[14, 560]",
+     {"T[1100, 14]", "T[1100, 560]"},
+     "%r: f32[14, 560] per_replica = dot %a, %b {contract_x=[0] "
+     "contract_y=[0] dtype=f32}"},
+};
+
+static void
+wide_sums_have_the_bits_of_the_interpreter(void **state)
+{
+    cases_run(wide_sums, (int)(sizeof wide_sums / sizeof wide_sums[0]), *state);
+}
+
 static void
 products_have_the_bits_of_the_interpreter(void **state)
 {
@@ -404,17 +436,21 @@ batches_are_products_too(void **state)
             NULL, dtype                                                        \
     }
 
+#define WIDE(dtype)                                                            \
+    {                                                                          \
+        "wide sums of " dtype, wide_sums_have_the_bits_of_the_interpreter,     \
+            NULL, NULL, dtype                                                  \
+    }
+
 int
 main(int argc, char **argv)
 {
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     const struct CMUnitTest tests[] = {
-        OF("f32"),
-        OF("f64"),
-        OF("bf16"),
-        OF(CASES_ONE_CHAIN),
-        OF("f16"),
-        cmocka_unit_test(batches_are_products_too),
+        OF("f32"),    OF("f64"),
+        OF("bf16"),   OF(CASES_ONE_CHAIN),
+        WIDE("bf16"), WIDE(CASES_ONE_CHAIN),
+        OF("f16"),    cmocka_unit_test(batches_are_products_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

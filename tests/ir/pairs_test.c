@@ -84,7 +84,10 @@ a_full_group_keeps_negative_zeros(void **state)
     y[28] = y[29] = 0x1p-63F;
     assert_bits(sum_of(32, x, y), 0);
     float chains[] = {0x1p-126F, -0x1.8p-126F};
-    IrPairs p = {.order = IR_TWO_CHAINS, .chains = {chains[0], chains[1]}, .sum = -0.0F, .count = 2};
+    IrPairs p = {.order = IR_TWO_CHAINS,
+                 .chains = {chains[0], chains[1]},
+                 .sum = -0.0F,
+                 .count = 2};
     assert_bits(ir_pairs_sum(&p), -0.0F);
 }
 

@@ -98,8 +98,8 @@ def precision_options(sizes):
     """The order of sums that the peers' products of bf16 have where there is AVX512-BF16 and no
     AMX."""
     flags = pathlib.Path("/proc/cpuinfo").read_text().split()
-    slow = "avx512_bf16" in flags and "amx_bf16" not in flags
-    return ["--precision", "vdpbf16ps"] if slow and sizes.get("BF16") == "true" else []
+    has_avx_alone = "avx512_bf16" in flags and "amx_bf16" not in flags
+    return ["--precision", "vdpbf16ps"] if has_avx_alone and sizes.get("BF16") == "true" else []
 
 
 class Tfd(Contestant):

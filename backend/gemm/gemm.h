@@ -180,6 +180,21 @@ be_gemm_l2_bytes(const BeTarget *t)
     return (INT64_C(16) << 10) * t->register_bytes;
 }
 
+static inline int64_t
+be_gemm_round_up(int64_t x, int64_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+/* The length of pieces of x, a multiple of unit: about equal, and as few as
+ * there are if each has at most `most`; all of x where that is 0. */
+static inline int64_t
+be_gemm_even_piece(int64_t x, int64_t most, int64_t unit)
+{
+    int64_t pieces = most ? (x + most - 1) / most : 1;
+    return be_gemm_round_up((x + pieces - 1) / pieces, unit);
+}
+
 /* The cheapest plan for g on e's machine. */
 GemmPlan be_gemm_plan_choose(const Emit *e, const Gemm *g);
 

@@ -619,10 +619,11 @@ pack_square(Pack *p, Val at)
                  (unsigned)p->t->bytes);
 }
 
-/* Columns first .. end, a multiple of lanes, lanes along the products. */
-static void
-pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
+void
+be_gemm_pack_squares(Pack *p, ColumnAt *at, Val first, Val end, Val begin,
+                     Val stop)
 {
+    GemmCode *t = p->t;
     Emit *e = t->e;
     BeUnit *u = e->u;
     const GemmOperand *o = &t->gemm->b;
@@ -637,13 +638,12 @@ pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
     e->tile.lanes = 0;
     e->indices[column->id] = (EmitIndex){.base = l.index};
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    e->tile.lanes = lanes;
+    e->tile.lanes = p->step;
     e->tile.lane = be_gemm_last_product(t);
-    Pack p = {.t = t, .operand = o, .pack = pack_square, .step = lanes};
-    p.stride = be_gemm_nr(t);
-    p.memory = t->packed_b;
-    p.first = column_at(t, be_sub(u, l.index, first));
-    be_gemm_pack_products(&p, begin, stop);
+    p->operand = o;
+    p->stride = be_gemm_nr(t);
+    p->first = at(t, be_sub(u, l.index, first));
+    be_gemm_pack_products(p, begin, stop);
     be_loop_end(u, &l);
     e->tile.mask[0] = NULL;
 }
@@ -659,7 +659,9 @@ be_gemm_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop)
             lanes = be_emit_word(e, t->plan.lanes);
         Val rest = LLVMBuildURem(u->builder, count, lanes, "");
         Val from = be_sub(u, end, rest);
-        pack_squares(t, first, from, begin, stop);
+        Pack squares = {.t = t, .pack = pack_square, .step = t->plan.lanes};
+        squares.memory = t->packed_b;
+        be_gemm_pack_squares(&squares, column_at, first, from, begin, stop);
         Dim all = t->gemm->n->extent;
         if (!ir_dim_is_const(all) || all.c % be_gemm_nr(t))
             pack_columns_together(t, first, from, end, 1, begin, stop);

@@ -54,12 +54,6 @@ typedef struct Problem {
     int64_t run;     /* rows that tiles can divide among them */
 } Problem;
 
-static int64_t
-round_up(int64_t x, int64_t to)
-{
-    return (x + to - 1) / to * to;
-}
-
 /* ---- tiles --------------------------------------------------------------- */
 
 static int
@@ -154,8 +148,9 @@ choose_mr(const Problem *x, const GemmPlan *plan)
 static int64_t
 m_line_size(const Problem *x, const GemmPlan *plan, int64_t rows)
 {
-    rows = round_up(rows, plan->mr);
-    return round_up(be_gemm_line_size(&x->gemm->m_lines, rows), plan->lanes);
+    rows = be_gemm_round_up(rows, plan->mr);
+    return be_gemm_round_up(be_gemm_line_size(&x->gemm->m_lines, rows),
+                            plan->lanes);
 }
 
 /* Rows whose lines stay in L1, in pieces of a run of about equal length. */
@@ -168,14 +163,14 @@ m_lines_group(const Problem *x, const GemmPlan *plan)
          rows > plan->mr &&
          l->lines * m_line_size(x, plan, rows) * x->bytes > L1_BYTES / 2;
          pieces++)
-        rows = round_up((l->length + pieces - 1) / pieces, plan->mr);
+        rows = be_gemm_round_up((l->length + pieces - 1) / pieces, plan->mr);
     return rows;
 }
 
 static int64_t
 k_line_size(const GemmLines *l, const GemmPlan *plan)
 {
-    return round_up(be_gemm_line_size(l, l->length), plan->lanes);
+    return be_gemm_round_up(be_gemm_line_size(l, l->length), plan->lanes);
 }
 
 /* The lines along k that a block of k reaches. */
@@ -256,7 +251,7 @@ can_lay_out_b(const Problem *x, const GemmPlan *plan)
 static int64_t
 choose_group(const Problem *x, const GemmPlan *plan)
 {
-    int64_t all = round_up(x->run, plan->lanes);
+    int64_t all = be_gemm_round_up(x->run, plan->lanes);
     int64_t most = (int64_t)plan->lanes * MAX_TOGETHER;
     return all < most ? all : most;
 }
@@ -288,7 +283,7 @@ lay_out_a(const Problem *x, GemmPlan *plan)
         a->size = g->m_lines.lines * a->line_size;
         break;
     case GEMM_ALONG_K:
-        a->stride = round_up(plan->kc, plan->lanes) + plan->lanes;
+        a->stride = be_gemm_round_up(plan->kc, plan->lanes) + plan->lanes;
         if (conflicts_in_cache(a->stride, x->bytes))
             a->stride += plan->lanes;
         a->size = plan->mr * a->stride;
@@ -345,8 +340,7 @@ choose_nc(const Problem *x, const GemmPlan *plan)
 {
     int64_t nr = be_gemm_plan_nr(plan), bytes = b_block_bytes(x, plan);
     int64_t fit = bytes / (plan->kc * x->bytes) / nr * nr;
-    int64_t blocks = fit ? (x->n + fit - 1) / fit : 1;
-    return round_up((x->n + blocks - 1) / blocks, nr);
+    return be_gemm_even_piece(x->n, fit, nr);
 }
 
 static void
@@ -379,7 +373,7 @@ choose_mc(const Problem *x, const GemmPlan *plan)
 {
     int64_t mc = (int64_t)plan->m_tiles * plan->mr;
     if (mc < plan->a.group)
-        mc = round_up(plan->a.group, plan->mr);
+        mc = be_gemm_round_up(plan->a.group, plan->mr);
     int64_t fit = C_BYTES / (plan->nc * x->bytes);
     return keeps_c(x, plan) && fit > mc ? fit / mc * mc : mc;
 }
@@ -393,8 +387,7 @@ choose_a_rows(const Problem *x, const GemmPlan *plan)
         return 0;
     int64_t together = (int64_t)plan->m_tiles * plan->mr;
     int64_t most = A_BYTES / (plan->a.size * x->bytes) * plan->mr;
-    int64_t pieces = (x->m + most - 1) / most;
-    return round_up((x->m + pieces - 1) / pieces, together);
+    return be_gemm_even_piece(x->m, most, together);
 }
 
 /* ---- costs --------------------------------------------------------------- */

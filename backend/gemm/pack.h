@@ -38,6 +38,15 @@ typedef void EndRow(Pack *p, Val count);
 void be_gemm_pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop,
                            PackProduct *pack, EndRow *end_row);
 
+/* The first element of packed column `at`, a multiple of lanes. */
+typedef Val ColumnAt(GemmCode *t, Val at);
+
+/* Packs columns first .. end of B, a multiple of the plan's lanes, in squares:
+ * as many columns at once, with p->step lanes along the products.  p has its
+ * pack and step, and its memory if it needs that. */
+void be_gemm_pack_squares(Pack *p, ColumnAt *at, Val first, Val end, Val begin,
+                          Val stop);
+
 /* A mask for each vector of the tile that extends beyond `count` lanes. */
 void be_gemm_set_masks(Emit *e, Val count);
 

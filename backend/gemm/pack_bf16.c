@@ -75,8 +75,18 @@ tile_of_pairs(const GemmCode *t, const KVar *lane)
                       .lane = lane};
 }
 
-/* Vectors of columns, or rows, for products `at` and at + 1; first and stride
- * count pairs. */
+/* Where the pair of product `at` is packed; first and stride count pairs. */
+static Val
+packed_pair(const Pack *p, Val at, Val base)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    Val pair = LLVMBuildLShr(u->builder, at, be_emit_word(e, 1), "");
+    Val index = be_mul(u, pair, be_emit_word(e, p->stride));
+    return pair_at(p->t, base, be_add(u, p->first, index));
+}
+
+/* Vectors of columns, or rows, for products `at` and at + 1. */
 static void
 pack_at_once(Pack *p, Val at, Val base, const int64_t *more)
 {
@@ -84,9 +94,7 @@ pack_at_once(Pack *p, Val at, Val base, const int64_t *more)
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
     Type type = pairs_type(p->t);
-    Val pair = LLVMBuildLShr(b, at, be_emit_word(e, 1), "");
-    Val index = be_mul(u, pair, be_emit_word(e, p->stride));
-    Val to = pair_at(p->t, base, be_add(u, p->first, index));
+    Val to = packed_pair(p, at, base);
     const KNode *n = p->operand->value;
     for (int v = 0; v < e->tile.vectors; v++) {
         Val low = bits_of(p->t, be_emit_get_as(e, n, 0, v, true));
@@ -106,10 +114,8 @@ pack_by_turns(Pack *p, Val at, Val base, const int64_t *more)
     LLVMBuilderRef b = u->builder;
     Type type = pairs_type(p->t);
     Val one = be_emit_word(e, 1);
-    Val pair = LLVMBuildLShr(b, at, one, "");
     Val second = be_icmp(u, LLVMIntNE, be_and(u, at, one), be_emit_word(e, 0));
-    Val index = be_mul(u, pair, be_emit_word(e, p->stride));
-    Val to = pair_at(p->t, base, be_add(u, p->first, index));
+    Val to = packed_pair(p, at, base);
     for (int v = 0; v < e->tile.vectors; v++) {
         Val bits =
             bits_of(p->t, be_emit_get_as(e, p->operand->value, 0, v, true));
@@ -391,40 +397,11 @@ pack_square(Pack *p, Val at)
             LLVMBuildBitCast(u->builder, halves_of(t, x), pairs_type(t), "");
     }
     be_transpose(u, square, BF16_LANES);
-    Val pair = LLVMBuildLShr(u->builder, at, be_emit_word(e, 1), "");
-    Val index = be_mul(u, pair, be_emit_word(e, p->stride));
-    Val to = pair_at(t, t->packed_b, be_add(u, p->first, index));
+    Val to = packed_pair(p, at, t->packed_b);
     for (int i = 0; i < BF16_LANES; i++)
         be_store(u, square[i],
                  be_offset_const(u, to, i * p->stride * PAIR_BYTES),
                  PAIR_BYTES);
-}
-
-/* Columns first .. end, a multiple of 16. */
-static void
-pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    const GemmOperand *o = &t->gemm->b;
-    const KVar *column = t->gemm->n;
-    be_emit_find_varying_along(e, column, be_gemm_last_product(t));
-    e->tile = (EmitTile){.rows = BF16_LANES, .vectors = 1, .row = column};
-    be_emit_slice(e, &o->slice, &e->k->body);
-    BeLoop l;
-    be_loop_begin(u, &l, first, end, be_emit_word(e, BF16_LANES), "column");
-    be_loop_body(u, &l);
-    e->tile.lanes = 0;
-    e->indices[column->id] = (EmitIndex){.base = l.index};
-    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
-    e->tile.lanes = BF16_GROUP;
-    e->tile.lane = be_gemm_last_product(t);
-    Pack p = {.t = t, .operand = o, .pack = pack_square, .step = BF16_GROUP};
-    p.stride = be_gemm_nr(t);
-    p.first = column_at(t, be_sub(u, l.index, first));
-    be_gemm_pack_products(&p, begin, stop);
-    be_loop_end(u, &l);
-    e->tile.mask[0] = NULL;
 }
 
 /* ---- B ------------------------------------------------------------------ */
@@ -454,7 +431,8 @@ be_bf16_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop)
         Val rest =
             be_and(u, be_sub(u, end, first), be_emit_word(e, BF16_LANES - 1));
         Val from = be_sub(u, end, rest);
-        pack_squares(t, first, from, begin, stop);
+        Pack squares = {.t = t, .pack = pack_square, .step = BF16_GROUP};
+        be_gemm_pack_squares(&squares, column_at, first, from, begin, stop);
         pack_columns(t, first, from, end, 1, begin, stop);
     } else {
         pack_columns(t, first, first, end, t->plan.n_panels * t->plan.vectors,

@@ -36,12 +36,6 @@ be_bf16_unit(const BeTarget *t, const KNode *contract)
                                                                 : GEMM_FMA;
 }
 
-static int64_t
-round_up(int64_t x, int64_t to)
-{
-    return (x + to - 1) / to * to;
-}
-
 /* Columns of a block of B, with all blocks about equally large. */
 static int64_t
 choose_nc(const Emit *e, const GemmPlan *plan, int64_t n)
@@ -49,8 +43,7 @@ choose_nc(const Emit *e, const GemmPlan *plan, int64_t n)
     int64_t nr = be_gemm_plan_nr(plan);
     int64_t fit =
         be_gemm_l2_bytes(e->target) / (plan->kc * BF16_BYTES) / nr * nr;
-    int64_t blocks = fit ? (n + fit - 1) / fit : 1;
-    return round_up((n + blocks - 1) / blocks, nr);
+    return be_gemm_even_piece(n, fit, nr);
 }
 
 static void
@@ -73,7 +66,7 @@ choose_k(const Gemm *g, GemmPlan *plan, int64_t k)
     plan->k_blocked = k > most;
     if (plan->k_blocked && g->direct)
         most = BE_K_BLOCK;
-    plan->kc = plan->k_blocked ? most : round_up(k, BF16_GROUP);
+    plan->kc = plan->k_blocked ? most : be_gemm_round_up(k, BF16_GROUP);
 }
 
 /* Where lanes run along the rows of A, vdpbf16ps reads them so, and some tiles
@@ -104,8 +97,7 @@ choose_a_rows(const Gemm *g, const GemmPlan *plan, int64_t m, int64_t n)
         return 0;
     int64_t together = (int64_t)plan->m_tiles * plan->mr;
     int64_t most = A_BYTES / (plan->a.size * BF16_BYTES) * plan->mr;
-    int64_t pieces = (m + most - 1) / most;
-    return round_up((m + pieces - 1) / pieces, together);
+    return be_gemm_even_piece(m, most, together);
 }
 
 /* Rows whose accumulators are kept. */

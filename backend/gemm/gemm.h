@@ -103,7 +103,8 @@ bool be_slice_contains(const KernelSlice *slice, const KNode *n);
 /* Emits the nodes of b that are in the slice. */
 void be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b);
 
-/* ---- CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_loops.c) ---- */
+/* ---- CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_loops.c,
+ * gemm_items.c) ---- */
 
 enum { GEMM_MAX_MR = 14 };
 
@@ -151,6 +152,8 @@ typedef struct GemmPlan {
                    the result */
     int64_t a_rows; /* of A that are packed once for all blocks of columns; 0:
                        some tiles at a time, again for each block */
+    int64_t cell_rows, cell_columns; /* what threads divide among them
+                                        (gemm_items.c); 0: single rows */
     GemmLayout a, b;
     double cost; /* of packing and of reading in place; packing once is 1 */
 } GemmPlan;
@@ -267,6 +270,18 @@ bool be_gemm_k_is_multiple(const Gemm *g, int n);
  */
 void be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,
                         const Val *params, const Val *sums);
+
+/* Chooses the cells of plan, whose other parts are set. */
+void be_gemm_choose_cells(const BeKernel *k, const Gemm *g, GemmPlan *plan);
+/* The fewest items of a gemm with cells that are worth a second thread; 0: the
+ * kernel is no such gemm. */
+int64_t be_gemm_grain(const BeKernel *k);
+
+/* Begins the code of a gemm: its memory and extents. */
+GemmCode be_gemm_begin(Emit *e, const Gemm *g, const GemmPlan *plan,
+                       Val micro_kernel);
+/* Rows m .. m_end of one matrix, columns n .. n_end. */
+void be_gemm_multiply(GemmCode *t, Val m, Val m_end, Val n, Val n_end);
 
 /* Executes all items from e->begin to e->end. */
 void be_gemm_emit(Emit *e, const Gemm *g, const GemmPlan *plan,

@@ -664,16 +664,17 @@ multiply_and_finish(GemmCode *t, const GemmRange *p)
     be_loop_end(u, &l);
 }
 
-/* Begins the loop over the blocks of columns, and sets p's. */
+/* Begins the loop over the blocks of p's columns, and sets p to the current
+ * one. */
 static void
 begin_n_blocks(GemmCode *t, BeLoop *l, GemmRange *p)
 {
     Emit *e = t->e;
-    be_loop_begin(e->u, l, be_emit_word(e, 0), t->n,
-                  be_emit_word(e, t->plan.nc), "columns");
+    Val end = p->n_end;
+    be_loop_begin(e->u, l, p->n, end, be_emit_word(e, t->plan.nc), "columns");
     be_loop_body(e->u, l);
     p->n = l->index;
-    p->n_end = end_of(e, l->index, t->plan.nc, t->n);
+    p->n_end = end_of(e, l->index, t->plan.nc, end);
 }
 
 /* All rows of p. */
@@ -695,17 +696,19 @@ pack_a_rows(GemmCode *t, const GemmRange *p)
     be_loop_end(u, &l);
 }
 
-/* Rows from .. to of one matrix, where A is packed for all columns. */
+/* Rows and columns of one matrix, where A is packed for all columns. */
 static void
-multiply_all_columns(GemmCode *t, Val from, Val to)
+multiply_all_columns(GemmCode *t, const GemmRange *all)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
     BeLoop rows, blocks, columns;
-    be_loop_begin(u, &rows, from, to, be_emit_word(e, t->plan.a_rows), "many");
+    be_loop_begin(u, &rows, all->m, all->m_end, be_emit_word(e, t->plan.a_rows),
+                  "many");
     be_loop_body(u, &rows);
-    GemmRange p = {.m = rows.index, .k_end = t->k};
-    p.m_end = end_of(e, rows.index, t->plan.a_rows, to);
+    GemmRange p = *all;
+    p.m = rows.index;
+    p.m_end = end_of(e, rows.index, t->plan.a_rows, all->m_end);
     GemmRange block = begin_k_blocks(t, &blocks, &p);
     pack_a_rows(t, &block);
     block.packed = block.m;
@@ -718,46 +721,26 @@ multiply_all_columns(GemmCode *t, Val from, Val to)
     be_loop_end(u, &rows);
 }
 
-/* Rows from .. to of one matrix. */
-static void
-multiply(GemmCode *t, Val from, Val to)
+void
+be_gemm_multiply(GemmCode *t, Val m, Val m_end, Val n, Val n_end)
 {
-    BeUnit *u = t->e->u;
+    GemmRange p = {
+        .m = m, .m_end = m_end, .n = n, .n_end = n_end, .k_end = t->k};
     if (t->plan.a_rows) {
-        multiply_all_columns(t, from, to);
+        multiply_all_columns(t, &p);
         return;
     }
     BeLoop l;
-    GemmRange p = {.m = from, .m_end = to, .k_end = t->k};
     begin_n_blocks(t, &l, &p);
     if (t->plan.k_blocked && !t->gemm->direct)
         multiply_and_finish(t, &p);
     else
         multiply_k_blocks(t, &p, !t->gemm->direct);
-    be_loop_end(u, &l);
+    be_loop_end(t->e->u, &l);
 }
 
-/* Items, one gemm of the batch at a time, or the requested part of it. */
-static void
-multiply_items(GemmCode *t)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    LLVMBuilderRef b = u->builder;
-    BeLoop l;
-    be_loop_begin(u, &l, e->begin, e->end, NULL, "item");
-    be_loop_body(u, &l);
-    be_space_delinearize(e, &t->gemm->batch,
-                         LLVMBuildUDiv(b, l.index, t->m, ""));
-    Val from = LLVMBuildURem(b, l.index, t->m, "");
-    Val left = be_sub(u, e->end, l.index);
-    l.step = be_min(u, left, be_sub(u, t->m, from));
-    multiply(t, from, be_add(u, from, l.step));
-    be_loop_end(u, &l);
-}
-
-void
-be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
+GemmCode
+be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
 {
     GemmCode t = {
         .e = e, .gemm = p, .plan = *plan, .micro_kernel = micro_kernel};
@@ -771,16 +754,7 @@ be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
     t.m = be_space_size(e, &p->m);
     t.n = be_emit_dim(e, p->n->extent);
     t.k = be_space_size(e, &p->k);
-    e->gemm = &t;
-    if (plan->unit == GEMM_AMX)
-        be_amx_begin(e);
-    if (p->batch.count)
-        multiply_items(&t);
-    else
-        multiply(&t, e->begin, e->end);
-    if (plan->unit == GEMM_AMX)
-        be_amx_end(e);
-    e->gemm = NULL;
+    return t;
 }
 
 bool

@@ -10,6 +10,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "backend/cpu/cpu_kernel.h"
 #include "tests/codegen/cases.h"
 
 static const CodegenCase cases[] = {
@@ -430,6 +431,35 @@ batches_are_products_too(void **state)
     arena_release(a);
 }
 
+/* Rows of one tile, of which half are half of the columns of all. */
+static void
+few_rows_are_divided_by_columns(void **state)
+{
+    (void)state;
+    enum { ROWS = 12, COLUMNS = 640, PRODUCTS = 300 };
+    static const CodegenCase wide = {
+        "T[12, 640]",
+        {"T[12, 300]", "T[300, 640]"},
+        "%r: T[12, 640] per_replica = dot %a, %b {contract_x=[1] "
+        "contract_y=[0]}"};
+    static float x[ROWS * PRODUCTS], y[PRODUCTS * COLUMNS];
+    static float r[ROWS][COLUMNS];
+    Arena *a = arena_new(NULL, "products");
+    BeKernels kernels = cases_kernels(a, &wide, 1, "f32", 600);
+    assert_int_equal(be_cpu_kernel_grain(kernels.data[0]), 1);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        r[i / COLUMNS][i % COLUMNS] = -1;
+    RtCode *code = run_compile(&kernels, "native", 2);
+    void *ptrs[] = {x, y, r};
+    run_find_kernel(code, kernels.data[0]->name)(ptrs, NULL, 0, ROWS / 2);
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < COLUMNS; j++)
+            assert_true(r[i][j] == (j < COLUMNS / 2 ? 0 : -1));
+    }
+    rt_code_close(code);
+    arena_release(a);
+}
+
 #define OF(dtype)                                                              \
     {                                                                          \
         "products of " dtype, products_have_the_bits_of_the_interpreter, NULL, \
@@ -447,10 +477,15 @@ main(int argc, char **argv)
 {
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     const struct CMUnitTest tests[] = {
-        OF("f32"),    OF("f64"),
-        OF("bf16"),   OF(CASES_ONE_CHAIN),
-        WIDE("bf16"), WIDE(CASES_ONE_CHAIN),
-        OF("f16"),    cmocka_unit_test(batches_are_products_too),
+        OF("f32"),
+        OF("f64"),
+        OF("bf16"),
+        OF(CASES_ONE_CHAIN),
+        WIDE("bf16"),
+        WIDE(CASES_ONE_CHAIN),
+        OF("f16"),
+        cmocka_unit_test(batches_are_products_too),
+        cmocka_unit_test(few_rows_are_divided_by_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

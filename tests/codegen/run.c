@@ -290,8 +290,8 @@ make_arrays(Arena *a, const RunCase *c, Arrays *to)
 }
 
 /* A kernel of the code: it is known there as a function. */
-static TfdKernel *
-find_kernel(const RtCode *code, const char *name)
+TfdKernel *
+run_find_kernel(const RtCode *code, const char *name)
 {
     union {
         TfdFunction *function;
@@ -326,9 +326,9 @@ run_parts(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays)
 {
     const BeKernel *k = c->kernel;
     TfdKernel *part =
-        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_PARTIAL));
+        run_find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_PARTIAL));
     TfdKernel *rest =
-        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_FINAL));
+        run_find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_FINAL));
     if (!part || !rest)
         return part || rest ? "the code has half of what it needs" : NULL;
     const KRanges *r = &be_emit_long_reduces(k).reduces[0]->reduce.ranges;
@@ -348,13 +348,16 @@ static const char *
 run_one(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays,
         int64_t items)
 {
-    TfdKernel *fn = find_kernel(code, c->kernel->name);
+    TfdKernel *fn = run_find_kernel(code, c->kernel->name);
     if (!fn)
         return "the code has no such function";
     begin_outputs(c->kernel, arrays);
-    if (items / 3) /* a kernel without a grid is called once */
-        fn(arrays->got, c->dims, 0, items / 3);
-    fn(arrays->got, c->dims, items / 3, items);
+    int64_t ends[] = {items / 3, items / 3 + (items > 1), items}, begin = 0;
+    for (int i = 0; i < 3; i++) { /* the last one also without items */
+        if (begin < ends[i] || i == 2)
+            fn(arrays->got, c->dims, begin, ends[i]);
+        begin = ends[i];
+    }
     const char *wrong = compare_outputs(a, c->kernel, arrays);
     return wrong ? wrong : run_parts(a, code, c, arrays);
 }

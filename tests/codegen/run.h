@@ -18,6 +18,9 @@ void run_sample(BeKernels *kernels);
  * ends the test program. */
 RtCode *run_compile(const BeKernels *kernels, const char *target, int level);
 
+/* A function of compiled kernels, or NULL. */
+TfdKernel *run_find_kernel(const RtCode *code, const char *name);
+
 /* The inputs: numbers around 0; infinities, NaNs, extremes and exact halves
  * among them; -0 and numbers that underflow when multiplied (of
  * bf16, or almost).  For products,
@@ -39,7 +42,7 @@ typedef struct RunCase {
 } RunCase;
 
 /* Executes the kernel's function in each compiled code on generated inputs, in
- * two ranges of items (a long reduction in chunks, too), and compares all bits
+ * three ranges of items (a long reduction in chunks, too), and compares all bits
  * of all outputs with those of kernel_eval; all NaNs are equal.  Arrays end
  * (seed odd) or begin (even) beside inaccessible pages.  Returns NULL, or the
  * first difference, in a. */

@@ -153,7 +153,8 @@ typedef struct GemmPlan {
     int64_t a_rows; /* of A that are packed once for all blocks of columns; 0:
                        some tiles at a time, again for each block */
     int64_t cell_rows, cell_columns; /* what threads divide among them
-                                        (gemm_items.c); 0: single rows */
+                                        (gemm_items.c); 0: single rows, and all
+                                        columns */
     GemmLayout a, b;
     double cost; /* of packing and of reading in place; packing once is 1 */
 } GemmPlan;

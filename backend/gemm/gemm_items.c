@@ -42,17 +42,16 @@ choose_rows(const GemmPlan *plan, int64_t m)
     return be_gemm_round_up((m + pieces - 1) / pieces, plan->mr);
 }
 
-/* Lines along k are packed for all rows and columns: cells are not to have a
- * part of the columns. */
+/* 0: all of them, as where lines are packed, which all columns share. */
 static int64_t
 choose_columns(const GemmPlan *plan, int64_t n)
 {
-    bool in_lines =
-        plan->a.kind == GEMM_K_LINES || plan->a.kind == GEMM_M_LINES;
+    if (plan->a.kind == GEMM_K_LINES || plan->a.kind == GEMM_M_LINES)
+        return 0;
     int64_t least = (n + MOST_ACROSS - 1) / MOST_ACROSS;
     if (least < FEW_COLUMNS / 2)
         least = FEW_COLUMNS / 2;
-    return be_gemm_round_up(in_lines ? n : least, be_gemm_plan_nr(plan));
+    return be_gemm_round_up(least, be_gemm_plan_nr(plan));
 }
 
 void
@@ -147,23 +146,38 @@ multiply_cells(GemmCode *t, Val begin, Val end, Val across)
     be_loop_end(u, &l);
 }
 
+/* The first of `cells` that row number `row` of a matrix stands for. */
+static Val
+cell_of(const GemmCode *t, Val row, Val cells)
+{
+    BeUnit *u = t->e->u;
+    Val m = be_max(u, t->m, be_emit_word(t->e, 1));
+    return LLVMBuildUDiv(u->builder, be_mul(u, row, cells), m, "");
+}
+
 /* What rows from .. to of one matrix stand for. */
 static void
 multiply_part(GemmCode *t, Val from, Val to)
 {
     BeUnit *u = t->e->u;
-    LLVMBuilderRef b = u->builder;
-    if (!t->plan.cell_rows) {
-        be_gemm_multiply(t, from, to, be_emit_word(t->e, 0), t->n);
+    int64_t size = t->plan.cell_rows;
+    Val zero = be_emit_word(t->e, 0);
+    if (!size) {
+        be_gemm_multiply(t, from, to, zero, t->n);
         return;
     }
-    Val across = count_pieces(t, t->n, t->plan.cell_columns);
-    Val rows = count_pieces(t, t->m, t->plan.cell_rows);
-    Val cells = be_mul(u, rows, across);
-    Val m = be_max(u, t->m, be_emit_word(t->e, 1));
-    Val begin = LLVMBuildUDiv(b, be_mul(u, from, cells), m, "");
-    Val end = LLVMBuildUDiv(b, be_mul(u, to, cells), m, "");
-    multiply_cells(t, begin, end, across);
+    Val rows = count_pieces(t, t->m, size);
+    if (t->plan.cell_columns) {
+        Val across = count_pieces(t, t->n, t->plan.cell_columns);
+        Val cells = be_mul(u, rows, across);
+        Val begin = cell_of(t, from, cells), end = cell_of(t, to, cells);
+        multiply_cells(t, begin, end, across);
+    } else {
+        Val begin = cell_of(t, from, rows), end = cell_of(t, to, rows);
+        begin = piece_begin(t, begin, size, t->m);
+        end = piece_begin(t, end, size, t->m);
+        be_gemm_multiply(t, begin, end, zero, t->n);
+    }
 }
 
 /* One matrix of the batch at a time, or the requested part of it. */

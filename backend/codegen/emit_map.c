@@ -208,15 +208,48 @@ int_quotient(BeUnit *u, DType t, Val x, Val y)
     return t == DT_i32 ? q : LLVMBuildTrunc(b, q, type, "");
 }
 
+/* Whether y is the same power of two in all lanes, a constant; its logarithm is
+ * in *log. */
+static bool
+is_power_of_two(DType t, Val y, int64_t *log)
+{
+    int lanes = be_lanes(LLVMTypeOf(y));
+    if (!LLVMIsConstant(y))
+        return false;
+    Val first = lanes ? LLVMGetAggregateElement(y, 0) : y;
+    for (int i = 1; i < lanes; i++)
+        if (LLVMGetAggregateElement(y, (unsigned)i) != first)
+            return false;
+    if (!first || !LLVMIsAConstantInt(first))
+        return false;
+    int64_t x = is_signed(t) ? LLVMConstIntGetSExtValue(first)
+                             : (int64_t)LLVMConstIntGetZExtValue(first);
+    *log = x > 0 ? __builtin_ctzll((uint64_t)x) : 0;
+    return x > 0 && !(x & (x - 1));
+}
+
 /* Division rounded down, and its remainder; x // 0 = x % 0 = 0. */
 typedef struct Division {
     Val quotient, rest;
 } Division;
 
 static Division
+divide_by_power(BeUnit *u, DType t, Val x, int64_t log)
+{
+    Val shift = be_int(LLVMTypeOf(x), log);
+    Val below = be_int(LLVMTypeOf(x), (INT64_C(1) << log) - 1);
+    Val q = is_signed(t) ? LLVMBuildAShr(u->builder, x, shift, "")
+                         : LLVMBuildLShr(u->builder, x, shift, "");
+    return (Division){q, be_and(u, x, below)};
+}
+
+static Division
 int_divide(BeUnit *u, DType t, Val x, Val y)
 {
     Type type = LLVMTypeOf(x);
+    int64_t log;
+    if (is_power_of_two(t, y, &log))
+        return divide_by_power(u, t, x, log);
     Val zero = be_zero(type), one = be_int(type, 1);
     Val by_zero = is_zero(u, y), trap = by_zero, by_minus = NULL;
     if (is_signed(t)) {

@@ -544,7 +544,26 @@ numbered(IrBlock *b, IrValue *const *x, Dim n)
     return ir_build2(b, OP_add, sum, id, NO_LOC);
 }
 
+/* Shifts and masks, for integers. */
+static IrValue *
+divided_by_powers_of_two(IrBlock *b, IrValue *const *x, Dim n)
+{
+    (void)n;
+    DType t = x[0]->type.dtype;
+    IrValue *all = x[1];
+    for (int power = 1; power <= 64; power *= 8) {
+        IrValue *y = dtype_is_float(t) ? ir_const_float(b, t, power, NO_LOC)
+                                       : ir_const_int(b, t, power, NO_LOC);
+        IrValue *q = ir_build2(b, OP_floordiv, x[0], y, NO_LOC);
+        IrValue *rest = ir_build2(b, OP_mod, x[0], y, NO_LOC);
+        IrValue *both = ir_build2(b, OP_sub, q, rest, NO_LOC);
+        all = ir_build2(b, OP_sub, both, all, NO_LOC);
+    }
+    return all;
+}
+
 static Program *const programs[] = {
+    divided_by_powers_of_two,
     softmax_of_rows,
     mean_of_columns,
     transposed_and_itself,

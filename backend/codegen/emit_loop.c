@@ -316,15 +316,25 @@ emit_masked_lanes(Emit *e, const KVar *var, Val begin, Val end,
     be_loop_end(u, &l);
 }
 
+/* Whether whole vectors deserve code of their own, without masks, which cost
+ * little where the machine has registers for them. */
+static bool
+is_short(const Emit *e, const KBlock *body)
+{
+    enum { WIDE = 64 };
+    bool has_masks = e->target->register_bytes >= WIDE;
+    return !be_kernel_contains(body, K_REDUCE) &&
+           be_kernel_cost(e->k, body) <=
+               (has_masks ? MANY_OPERATIONS / 2 : MANY_OPERATIONS);
+}
+
 static void
 emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
                    const KBlock *body)
 {
     BeUnit *u = e->u;
     int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
-    bool short_enough = !be_kernel_contains(body, K_REDUCE) &&
-                        be_kernel_cost(e->k, body) <= MANY_OPERATIONS;
-    if (e->tile.vectors > 1 || short_enough) {
+    if (e->tile.vectors > 1 || is_short(e, body)) {
         Val whole = round_down(e, be_sub(u, end, begin), block);
         Val middle = be_add(u, begin, whole);
         emit_steps(e, var, begin, middle, block, body);

@@ -116,63 +116,7 @@ clear_stripes(const Fold *f, int first, int end, int step)
     be_loop_end(u, &l);
 }
 
-/* stripe += the stripe `half` further on. */
-static void
-fold_stripes(const Fold *f, Val stripe, Val half)
-{
-    Part x = load_part(f, stripe);
-    Part y = load_part(f, be_add(f->e->u, stripe, half));
-    store_part(f, stripe, be_fold_combine(&f->by, x, y));
-}
-
 /* ---- one element at a time ---------------------------------------------- */
-
-static int
-log2_of(int x)
-{
-    return 31 - __builtin_clz((unsigned)x);
-}
-
-/* The tree over stripes; the last steps without loops. */
-static Part
-fold_tree(const Fold *f)
-{
-    BeUnit *u = f->e->u;
-    enum { FEW = 4 };
-    int half = f->stripes / 2;
-    if (half > FEW) {
-        int levels = log2_of(half) - log2_of(FEW);
-        BeLoop level, l;
-        be_loop_begin(u, &level, be_word(u, 0), be_word(u, levels),
-                      be_word(u, 1), "level");
-        be_loop_body(u, &level);
-        Val step = LLVMBuildLShr(u->builder, be_word(u, half), level.index, "");
-        be_loop_begin(u, &l, be_word(u, 0), step, be_word(u, 1), "stripe");
-        be_loop_body(u, &l);
-        fold_stripes(f, l.index, step);
-        be_loop_end(u, &l);
-        be_loop_end(u, &level);
-        half = FEW;
-    }
-    for (; half; half /= 2) {
-        for (int i = 0; i < half; i++)
-            fold_stripes(f, be_word(u, i), be_word(u, half));
-    }
-    return load_part(f, be_word(u, 0));
-}
-
-static bool
-has_chunks(const Fold *f)
-{
-    return f->by.bound > BE_CHUNK;
-}
-
-/* The total of the chunks is stored after the stripes. */
-static Val
-total_stripe(const Fold *f)
-{
-    return be_word(f->e->u, BE_STRIPES);
-}
 
 /* f for one of its vectors. */
 static Fold
@@ -189,12 +133,71 @@ fold_of_vector(const Fold *f, int vector)
     return own;
 }
 
+/* stripe += the stripe `half` further on, in all vectors. */
+static void
+fold_stripes(const Fold *f, Val stripe, Val half)
+{
+    Val other = be_add(f->e->u, stripe, half);
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        Part x = load_part(&own, stripe), y = load_part(&own, other);
+        store_part(&own, stripe, be_fold_combine(&f->by, x, y));
+    }
+}
+
+static int
+log2_of(int x)
+{
+    return 31 - __builtin_clz((unsigned)x);
+}
+
+/* The tree over stripes, which leaves the result in the first one; of a single
+ * vector the last steps without loops. */
+static void
+fold_tree(const Fold *f)
+{
+    BeUnit *u = f->e->u;
+    int few = f->vectors == 1 ? 4 : 0, half = f->stripes / 2;
+    if (half > few) {
+        int levels = log2_of(half) - (few ? log2_of(few) : -1);
+        BeLoop level, l;
+        be_loop_begin(u, &level, be_word(u, 0), be_word(u, levels),
+                      be_word(u, 1), "level");
+        be_loop_body(u, &level);
+        Val step = LLVMBuildLShr(u->builder, be_word(u, half), level.index, "");
+        be_loop_begin(u, &l, be_word(u, 0), step, be_word(u, 1), "stripe");
+        be_loop_body(u, &l);
+        fold_stripes(f, l.index, step);
+        be_loop_end(u, &l);
+        be_loop_end(u, &level);
+        half = few;
+    }
+    for (; half; half /= 2) {
+        for (int i = 0; i < half; i++)
+            fold_stripes(f, be_word(u, i), be_word(u, half));
+    }
+}
+
+static bool
+has_chunks(const Fold *f)
+{
+    return f->by.bound > BE_CHUNK;
+}
+
+/* The total of the chunks is stored after the stripes. */
+static Val
+total_stripe(const Fold *f)
+{
+    return be_word(f->e->u, BE_STRIPES);
+}
+
 static void
 end_chunk(const Fold *f)
 {
+    fold_tree(f);
     for (int v = 0; v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
-        Part chunk = fold_tree(&own);
+        Part chunk = load_part(&own, be_word(f->e->u, 0));
         Part before = load_part(&own, total_stripe(f));
         store_part(&own, total_stripe(f),
                    be_fold_combine(&f->by, before, chunk));
@@ -204,10 +207,16 @@ end_chunk(const Fold *f)
 static void
 clear_all(const Fold *f)
 {
+    BeUnit *u = f->e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, f->stripes), be_word(u, 1),
+                  "stripe");
+    be_loop_body(u, &l);
     for (int v = 0; v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
-        clear_stripes(&own, 0, f->stripes, 1);
+        store_part(&own, l.index, be_fold_neutral(&f->by, f->lanes));
     }
+    be_loop_end(u, &l);
 }
 
 /* If the number of folded elements is that of full chunks, calls end. */
@@ -244,8 +253,8 @@ element(const Fold *f, Val number, bool lanes)
     return p;
 }
 
-/* Folds element `number`; returns the number of the next. */
-static Val
+/* Folds element `number`. */
+static void
 take_element(const Fold *f, Val number)
 {
     Emit *e = f->e;
@@ -260,57 +269,89 @@ take_element(const Fold *f, Val number)
             p = be_fold_combine(&f->by, load_part(&own, stripe), p);
         store_part(&own, stripe, p);
     }
-    Val next = be_add(u, number, be_word(u, 1));
-    if (has_chunks(f))
-        at_chunk_end(f, next, end_and_clear);
-    return next;
 }
 
+/* Elements begin .. end of range number `depth`; returns the number of the
+ * next one. */
 static Val
-take_nest(const Fold *f, int depth, Val number)
+take_range(const Fold *f, int depth, Val begin, Val end, Val number)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
-    if (depth == f->ranges->count)
-        return take_element(f, number);
     const KVar *var = f->ranges->vars[depth];
+    bool innermost = depth == f->ranges->count - 1;
     BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_dim(e, var->extent),
-                  be_emit_word(e, 1), "r");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, 1), "r");
     Val inner = be_loop_carry(u, &l, number);
     be_loop_body(u, &l);
     e->indices[var->id] = (EmitIndex){.base = l.index};
-    be_loop_next(&l, 0, take_nest(f, depth + 1, inner));
+    if (innermost) {
+        take_element(f, inner);
+        inner = be_add(u, inner, be_word(u, 1));
+        if (has_chunks(f) && f->ranges->count > 1)
+            at_chunk_end(f, inner, end_and_clear);
+    } else {
+        Val extent = be_emit_dim(e, f->ranges->vars[depth + 1]->extent);
+        inner = take_range(f, depth + 1, be_emit_word(e, 0), extent, inner);
+    }
+    be_loop_next(&l, 0, inner);
     be_loop_end(u, &l);
     return be_loop_result(&l, 0);
 }
 
-static Part
-finish_singly(const Fold *f)
+/* A single range, a chunk at a time. */
+static void
+take_chunks(const Fold *f, Val extent)
 {
-    return has_chunks(f) ? load_part(f, total_stripe(f)) : fold_tree(f);
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), extent, be_emit_word(e, BE_CHUNK),
+                  "chunk");
+    be_loop_body(u, &l);
+    clear_all(f);
+    Val end = be_add(u, l.index, be_emit_word(e, BE_CHUNK));
+    take_range(f, 0, l.index, be_min(u, end, extent), l.index);
+    end_chunk(f);
+    be_loop_end(u, &l);
+}
+
+/* Several ranges, whose chunks may end in any of them. */
+static void
+take_ranges(const Fold *f, Val extent)
+{
+    Emit *e = f->e;
+    clear_all(f);
+    take_range(f, 0, be_emit_word(e, 0), extent, be_word(e->u, 0));
+    if (has_chunks(f))
+        end_chunk(f);
+    else
+        fold_tree(f);
 }
 
 static void
 reduce_singly(Fold *f)
 {
     Emit *e = f->e;
+    BeUnit *u = e->u;
     EmitVarying d = be_emit_varying(e, f->by.node);
     f->lanes = d.lane ? e->tile.lanes : 0;
     f->vectors = be_emit_vectors(e, d);
     make_stripes(f, BE_STRIPES + 1, f->lanes);
-    clear_all(f);
     for (int v = 0; has_chunks(f) && v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
         store_part(&own, total_stripe(f), be_fold_neutral(&f->by, f->lanes));
     }
-    take_nest(f, 0, be_word(e->u, 0));
-    if (has_chunks(f))
-        end_chunk(f);
+    Val extent = be_emit_dim(e, f->ranges->vars[0]->extent);
+    if (has_chunks(f) && f->ranges->count == 1)
+        take_chunks(f, extent);
+    else
+        take_ranges(f, extent);
+    Val result = has_chunks(f) ? total_stripe(f) : be_word(u, 0);
     for (int v = 0; v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
         be_emit_set(e, f->by.node, 0, v,
-                    be_fold_result(&f->by, finish_singly(&own)));
+                    be_fold_result(&f->by, load_part(&own, result)));
     }
 }
 

@@ -237,9 +237,15 @@ be_kernel_code_size(const KBlock *b)
 }
 
 /* Less work than this is not worth a second thread, and fewer rows of a product
- * are not worth packing the other operand.  Work in the lanes of a register
- * takes the same time if some of the lanes are another thread's. */
-enum { GRAIN_OPERATIONS = 65536, GRAIN_ROWS = 128, GRAIN_LANES = 16 };
+ * are not worth packing the other operand; very few rows are one tile, which
+ * reads the other operand once.  Work in the lanes of a register takes the same
+ * time if some of the lanes are another thread's. */
+enum {
+    GRAIN_OPERATIONS = 65536,
+    GRAIN_ROWS = 128,
+    FEW_ROWS = 4,
+    GRAIN_LANES = 16
+};
 
 int64_t
 be_kernel_grain(const BeKernel *k)
@@ -250,8 +256,11 @@ be_kernel_grain(const BeKernel *k)
     double items = (double)be_items_bound(k);
     if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
         return 0;
+    bool is_product = be_kernel_contains(&k->body, K_CONTRACT);
+    if (is_product && items < FEW_ROWS)
+        return 0;
     double grain = GRAIN_OPERATIONS / item, half = items / 2;
-    if (be_kernel_contains(&k->body, K_CONTRACT) && grain < GRAIN_ROWS)
+    if (is_product && grain < GRAIN_ROWS)
         grain = half < GRAIN_ROWS ? half : GRAIN_ROWS;
     if (k->grid_vector && grain < GRAIN_LANES)
         return half < GRAIN_LANES ? 0 : GRAIN_LANES;

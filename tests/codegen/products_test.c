@@ -460,6 +460,22 @@ few_rows_are_divided_by_columns(void **state)
     arena_release(a);
 }
 
+/* One tile of rows that is no gemm: two threads would read %b twice. */
+static void
+two_rows_are_not_divided(void **state)
+{
+    (void)state;
+    static const CodegenCase two = {
+        "T[2, 640]",
+        {"T[2, 300]", "T[300, 640]"},
+        "%r: T[2, 640] per_replica = dot %a, %b {contract_x=[1] "
+        "contract_y=[0]}"};
+    Arena *a = arena_new(NULL, "products");
+    BeKernels kernels = cases_kernels(a, &two, 1, "f32", 600);
+    assert_int_equal(be_cpu_kernel_grain(kernels.data[0]), 0);
+    arena_release(a);
+}
+
 #define OF(dtype)                                                              \
     {                                                                          \
         "products of " dtype, products_have_the_bits_of_the_interpreter, NULL, \
@@ -486,6 +502,7 @@ main(int argc, char **argv)
         OF("f16"),
         cmocka_unit_test(batches_are_products_too),
         cmocka_unit_test(few_rows_are_divided_by_columns),
+        cmocka_unit_test(two_rows_are_not_divided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,6 +199,28 @@ be_gemm_even_piece(int64_t x, int64_t most, int64_t unit)
     return be_gemm_round_up((x + pieces - 1) / pieces, unit);
 }
 
+/* Whether accumulators are kept for further blocks of k, other than in the
+ * result. */
+static inline bool
+be_gemm_keeps_c(const Gemm *g, const GemmPlan *plan)
+{
+    return plan->k_blocked && !g->direct;
+}
+
+enum { GEMM_C_BYTES = 2 << 20 }; /* of accumulators that are kept */
+
+/* Parts of a plan whose other parts are set, in elements of that many bytes:
+ * columns of a block of B, with all blocks about equally large; */
+int64_t be_gemm_block_columns(const GemmPlan *plan, int64_t n,
+                              int64_t block_bytes, int64_t bytes);
+/* rows whose accumulators are kept: those that are packed at once or, if they
+ * are kept for further blocks of k, as many as fit; */
+int64_t be_gemm_kept_rows(const Gemm *g, const GemmPlan *plan,
+                          int64_t most_bytes);
+/* rows of A that are packed at once for all blocks of columns, in pieces of
+ * about equal length. */
+int64_t be_gemm_a_rows(const GemmPlan *plan, int64_t m, int64_t bytes);
+
 /* The cheapest plan for g on e's machine. */
 GemmPlan be_gemm_plan_choose(const Emit *e, const Gemm *g);
 

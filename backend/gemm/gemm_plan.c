@@ -16,7 +16,6 @@
 
 enum {
     IN_PLACE_BYTES = 512 << 10, /* of A that is read in place */
-    C_BYTES = 2 << 20,          /* of accumulators that are kept */
     LINES_BYTES = 256 << 10,    /* of lines along k */
     A_BYTES = 2 << 20,          /* of A that is packed once */
     L1_BYTES = 32 << 10,
@@ -303,13 +302,6 @@ lay_out_a(const Problem *x, GemmPlan *plan)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Whether accumulators are kept, other than in the result. */
-static bool
-keeps_c(const Problem *x, const GemmPlan *plan)
-{
-    return plan->k_blocked && !x->gemm->direct;
-}
-
 /* Whether A can be packed once for all blocks of columns: the loop over these
  * is then inside the one over k, so that no accumulators wait for more
  * products, except in the result. */
@@ -317,7 +309,7 @@ static bool
 can_keep_a(const Problem *x, const GemmPlan *plan)
 {
     return (plan->a.kind == GEMM_TILES || plan->a.kind == GEMM_ALONG_K) &&
-           !keeps_c(x, plan);
+           !be_gemm_keeps_c(x->gemm, plan);
 }
 
 /* Bytes of a block of B, which is in L2 beside rows of A and C: where registers
@@ -334,13 +326,13 @@ b_block_bytes(const Problem *x, const GemmPlan *plan)
     return small && has_a && !is_one ? most * 3 / 8 : most;
 }
 
-/* Columns of a block of B, with all blocks about equally large. */
-static int64_t
-choose_nc(const Problem *x, const GemmPlan *plan)
+int64_t
+be_gemm_block_columns(const GemmPlan *plan, int64_t n, int64_t block_bytes,
+                      int64_t bytes)
 {
-    int64_t nr = be_gemm_plan_nr(plan), bytes = b_block_bytes(x, plan);
-    int64_t fit = bytes / (plan->kc * x->bytes) / nr * nr;
-    return be_gemm_even_piece(x->n, fit, nr);
+    int64_t nr = be_gemm_plan_nr(plan);
+    int64_t fit = block_bytes / (plan->kc * bytes) / nr * nr;
+    return be_gemm_even_piece(n, fit, nr);
 }
 
 static void
@@ -349,7 +341,9 @@ lay_out_b(const Problem *x, GemmPlan *plan)
     bool in_place = plan->b.kind == GEMM_IN_PLACE;
     plan->b.stride = 1;
     plan->b.k_stride = in_place ? x->gemm->b.k_stride : be_gemm_plan_nr(plan);
-    plan->nc = in_place ? x->n : choose_nc(x, plan);
+    plan->nc = in_place ? x->n
+                        : be_gemm_block_columns(
+                              plan, x->n, b_block_bytes(x, plan), x->bytes);
     int64_t panels = plan->nc / be_gemm_plan_nr(plan);
     int most = MAX_TOGETHER / plan->vectors;
     plan->n_panels = panels < most ? (int)panels : most;
@@ -366,28 +360,32 @@ choose_m_tiles(const Problem *x, const GemmPlan *plan)
     return all < MAX_TOGETHER ? (int)all : MAX_TOGETHER;
 }
 
-/* Rows whose accumulators are kept: those that are packed at once or, if they
- * are kept for further blocks of k, as many as fit. */
-static int64_t
-choose_mc(const Problem *x, const GemmPlan *plan)
+int64_t
+be_gemm_kept_rows(const Gemm *g, const GemmPlan *plan, int64_t most_bytes)
 {
+    int64_t bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
     int64_t mc = (int64_t)plan->m_tiles * plan->mr;
     if (mc < plan->a.group)
         mc = be_gemm_round_up(plan->a.group, plan->mr);
-    int64_t fit = C_BYTES / (plan->nc * x->bytes);
-    return keeps_c(x, plan) && fit > mc ? fit / mc * mc : mc;
+    int64_t fit = most_bytes / (plan->nc * bytes);
+    return be_gemm_keeps_c(g, plan) && fit > mc ? fit / mc * mc : mc;
 }
 
-/* Rows of A that are packed at once for all blocks of columns, in pieces of
- * about equal length; 0: there is one block, or A is not to be kept. */
+int64_t
+be_gemm_a_rows(const GemmPlan *plan, int64_t m, int64_t bytes)
+{
+    int64_t together = (int64_t)plan->m_tiles * plan->mr;
+    int64_t most = A_BYTES / (plan->a.size * bytes) * plan->mr;
+    return be_gemm_even_piece(m, most, together);
+}
+
+/* 0: there is one block of columns, or A is not to be kept. */
 static int64_t
 choose_a_rows(const Problem *x, const GemmPlan *plan)
 {
     if (plan->nc >= x->n || !can_keep_a(x, plan) || x->m == 0)
         return 0;
-    int64_t together = (int64_t)plan->m_tiles * plan->mr;
-    int64_t most = A_BYTES / (plan->a.size * x->bytes) * plan->mr;
-    return be_gemm_even_piece(x->m, most, together);
+    return be_gemm_a_rows(plan, x->m, x->bytes);
 }
 
 /* ---- costs --------------------------------------------------------------- */
@@ -474,7 +472,7 @@ make_plan(const Problem *x, GemmLayoutKind a, GemmLayoutKind b, GemmPlan *plan)
     lay_out_a(x, plan);
     lay_out_b(x, plan);
     plan->m_tiles = choose_m_tiles(x, plan);
-    plan->mc = choose_mc(x, plan);
+    plan->mc = be_gemm_kept_rows(x->gemm, plan, GEMM_C_BYTES);
     plan->a_rows = choose_a_rows(x, plan);
     plan->cost = cost_of_a(x, plan) + cost_of_b(x, plan);
     return true;

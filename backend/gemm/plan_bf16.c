@@ -20,9 +20,7 @@ enum {
     VECTORS = 2,             /* of sums in a row, of a tile of vdpbf16ps */
     MOST_MR = 12,            /* rows of it: three quarters of the registers */
     MAX_KC = 1024,           /* of it, a multiple of D2's blocks */
-    A_BYTES = 2 << 20,       /* of A that is packed once */
-    C_BYTES = 2 << 20,       /* of accumulators that are kept, */
-    AMX_C_BYTES = 256 << 10, /* and for AMX */
+    AMX_C_BYTES = 256 << 10, /* of accumulators that are kept, for AMX */
     SLACK = 32 /* elements of a row beyond its k, see pack_bf16.c */
 };
 
@@ -34,16 +32,6 @@ be_bf16_unit(const BeTarget *t, const KNode *contract)
         return GEMM_AMX;
     return order == IR_ONE_CHAIN && t->bf16 != TARGET_BF16_NONE ? GEMM_VDPBF16PS
                                                                 : GEMM_FMA;
-}
-
-/* Columns of a block of B, with all blocks about equally large. */
-static int64_t
-choose_nc(const Emit *e, const GemmPlan *plan, int64_t n)
-{
-    int64_t nr = be_gemm_plan_nr(plan);
-    int64_t fit =
-        be_gemm_l2_bytes(e->target) / (plan->kc * BF16_BYTES) / nr * nr;
-    return be_gemm_even_piece(n, fit, nr);
 }
 
 static void
@@ -87,28 +75,14 @@ lay_out_a(const Gemm *g, GemmPlan *plan, int64_t m)
     plan->a.size = plan->kc * plan->mr + SLACK;
 }
 
-/* Rows of A that are packed at once for all blocks of columns, in pieces of
- * about equal length, unless accumulators have to be kept; or 0. */
+/* 0: there is one block of columns, or accumulators have to be kept. */
 static int64_t
 choose_a_rows(const Gemm *g, const GemmPlan *plan, int64_t m, int64_t n)
 {
-    bool keeps_c = plan->k_blocked && !g->direct;
-    if (plan->unit == GEMM_AMX || plan->nc >= n || keeps_c || m == 0)
+    if (plan->unit == GEMM_AMX || plan->nc >= n || m == 0 ||
+        be_gemm_keeps_c(g, plan))
         return 0;
-    int64_t together = (int64_t)plan->m_tiles * plan->mr;
-    int64_t most = A_BYTES / (plan->a.size * BF16_BYTES) * plan->mr;
-    return be_gemm_even_piece(m, most, together);
-}
-
-/* Rows whose accumulators are kept. */
-static int64_t
-choose_mc(const Gemm *g, const GemmPlan *plan)
-{
-    int64_t bytes = plan->unit == GEMM_AMX ? AMX_C_BYTES : C_BYTES;
-    int64_t fit = bytes / (plan->nc * (int64_t)sizeof(float));
-    int64_t together = (int64_t)plan->m_tiles * plan->mr;
-    bool keeps_c = plan->k_blocked && !g->direct;
-    return keeps_c && fit > together ? fit / together * together : together;
+    return be_gemm_a_rows(plan, m, BF16_BYTES);
 }
 
 GemmPlan
@@ -119,7 +93,8 @@ be_bf16_plan(const Emit *e, const Gemm *g, GemmUnit unit)
     GemmPlan plan = {.unit = unit, .lanes = BF16_LANES};
     choose_tile(&plan, m, n);
     choose_k(g, &plan, k);
-    plan.nc = choose_nc(e, &plan, n);
+    plan.nc = be_gemm_block_columns(&plan, n, be_gemm_l2_bytes(e->target),
+                                    BF16_BYTES);
     int64_t nr = be_gemm_plan_nr(&plan), panels = plan.nc / nr;
     plan.n_panels = panels < BE_MAX_VECTORS / plan.vectors
                         ? (int)panels
@@ -127,6 +102,7 @@ be_bf16_plan(const Emit *e, const Gemm *g, GemmUnit unit)
     lay_out_a(g, &plan, m);
     plan.b = (GemmLayout){.kind = GEMM_PANELS, .stride = 2, .k_stride = nr};
     plan.a_rows = choose_a_rows(g, &plan, m, n);
-    plan.mc = choose_mc(g, &plan);
+    plan.mc = be_gemm_kept_rows(g, &plan,
+                                unit == GEMM_AMX ? AMX_C_BYTES : GEMM_C_BYTES);
     return plan;
 }

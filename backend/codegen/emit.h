@@ -175,9 +175,14 @@ void be_emit_find_varying_collapsed(Emit *e, const KVar *slow,
  * before them are outer. */
 void be_emit_split_grid(Emit *e, const KNode *b, EmitSpace *outer,
                         EmitSpace *rows);
+/* What these functions need of an Emit: to look at k without emitting it. */
+Emit be_emit_for_analysis(Arena *a, const BeKernel *k);
 bool be_kernel_contains(const KBlock *b, KKind kind);
 /* Elementary operations in one execution of b. */
 double be_kernel_cost(const BeKernel *k, const KBlock *b);
+/* Less work than EMIT_GRAIN_OPERATIONS is not worth a second thread; fewer rows
+ * of a product are not worth packing the other operand. */
+enum { EMIT_GRAIN_OPERATIONS = 65536, EMIT_GRAIN_ROWS = 128 };
 /* The fewest items that are worth a second thread, or 0 when one thread should
  * do all of them. */
 int64_t be_kernel_grain(const BeKernel *k);

@@ -316,16 +316,16 @@ emit_masked_lanes(Emit *e, const KVar *var, Val begin, Val end,
     be_loop_end(u, &l);
 }
 
-/* Whether whole vectors deserve code of their own, without masks, which cost
- * little where the machine has registers for them. */
+/* Whether single vectors without a mask have code of their own, beside that for
+ * vectors with one: not if that is long.  Masks cost little on a machine that
+ * has registers for them. */
 static bool
-is_short(const Emit *e, const KBlock *body)
+has_whole_vectors(const Emit *e, const KBlock *body)
 {
-    enum { WIDE = 64 };
-    bool has_masks = e->target->register_bytes >= WIDE;
+    int most =
+        e->target->register_bytes == 64 ? MANY_OPERATIONS / 2 : MANY_OPERATIONS;
     return !be_kernel_contains(body, K_REDUCE) &&
-           be_kernel_cost(e->k, body) <=
-               (has_masks ? MANY_OPERATIONS / 2 : MANY_OPERATIONS);
+           be_kernel_cost(e->k, body) <= most;
 }
 
 static void
@@ -334,7 +334,7 @@ emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
 {
     BeUnit *u = e->u;
     int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
-    if (e->tile.vectors > 1 || is_short(e, body)) {
+    if (e->tile.vectors > 1 || has_whole_vectors(e, body)) {
         Val whole = round_down(e, be_sub(u, end, begin), block);
         Val middle = be_add(u, begin, whole);
         emit_steps(e, var, begin, middle, block, body);

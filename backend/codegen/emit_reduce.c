@@ -85,7 +85,7 @@ static void
 make_stripes(Fold *f, int num, int lanes)
 {
     BeUnit *u = f->e->u;
-    int64_t width = (lanes ? lanes : 1) * (f->vectors ? f->vectors : 1);
+    int64_t width = (lanes ? lanes : 1) * f->vectors;
     int64_t bytes =
         f->by.dtype == DT_bool ? 1 : (int64_t)dtype_info[f->by.dtype].bytes;
     f->stripe_bytes = width * bytes;
@@ -96,27 +96,6 @@ make_stripes(Fold *f, int num, int lanes)
         f->numbers = be_alloca(u, u->i8, (uint64_t)(num * f->number_bytes), 64,
                                "numbers");
 }
-
-/* Sets stripes first, first + step, ... below end to the neutral value. */
-static void
-clear_stripes(const Fold *f, int first, int end, int step)
-{
-    BeUnit *u = f->e->u;
-    enum { FEW = 8 };
-    if ((end - first) / step <= FEW) {
-        for (int i = first; i < end; i += step)
-            store_part(f, be_word(u, i), be_fold_neutral(&f->by, f->lanes));
-        return;
-    }
-    BeLoop l;
-    be_loop_begin(u, &l, be_word(u, first), be_word(u, end), be_word(u, step),
-                  "stripe");
-    be_loop_body(u, &l);
-    store_part(f, l.index, be_fold_neutral(&f->by, f->lanes));
-    be_loop_end(u, &l);
-}
-
-/* ---- one element at a time ---------------------------------------------- */
 
 /* f for one of its vectors. */
 static Fold
@@ -132,6 +111,36 @@ fold_of_vector(const Fold *f, int vector)
                                       vector * (f->number_bytes / f->vectors));
     return own;
 }
+
+static void
+clear_stripe(const Fold *f, Val stripe)
+{
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        store_part(&own, stripe, be_fold_neutral(&f->by, f->lanes));
+    }
+}
+
+/* Sets stripes first, first + step, ... below end to the neutral value. */
+static void
+clear_stripes(const Fold *f, int first, int end, int step)
+{
+    BeUnit *u = f->e->u;
+    enum { FEW = 8 };
+    if ((end - first) / step * f->vectors <= FEW) {
+        for (int i = first; i < end; i += step)
+            clear_stripe(f, be_word(u, i));
+        return;
+    }
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, first), be_word(u, end), be_word(u, step),
+                  "stripe");
+    be_loop_body(u, &l);
+    clear_stripe(f, l.index);
+    be_loop_end(u, &l);
+}
+
+/* ---- one element at a time ---------------------------------------------- */
 
 /* stripe += the stripe `half` further on, in all vectors. */
 static void
@@ -207,16 +216,7 @@ end_chunk(const Fold *f)
 static void
 clear_all(const Fold *f)
 {
-    BeUnit *u = f->e->u;
-    BeLoop l;
-    be_loop_begin(u, &l, be_word(u, 0), be_word(u, f->stripes), be_word(u, 1),
-                  "stripe");
-    be_loop_body(u, &l);
-    for (int v = 0; v < f->vectors; v++) {
-        Fold own = fold_of_vector(f, v);
-        store_part(&own, l.index, be_fold_neutral(&f->by, f->lanes));
-    }
-    be_loop_end(u, &l);
+    clear_stripes(f, 0, f->stripes, 1);
 }
 
 /* If the number of folded elements is that of full chunks, calls end. */
@@ -311,7 +311,8 @@ take_chunks(const Fold *f, Val extent)
     be_loop_body(u, &l);
     clear_all(f);
     Val end = be_add(u, l.index, be_emit_word(e, BE_CHUNK));
-    take_range(f, 0, l.index, be_min(u, end, extent), l.index);
+    Val number = LLVMBuildIntCast2(u->builder, l.index, u->i64, 1, "");
+    take_range(f, 0, l.index, be_min(u, end, extent), number);
     end_chunk(f);
     be_loop_end(u, &l);
 }
@@ -719,7 +720,7 @@ static Fold
 fold_of_chunks(Emit *e, const KNode *reduce)
 {
     const KRanges *r = &reduce->reduce.ranges;
-    Fold f = {.e = e, .by = be_fold_of(e, reduce), .ranges = r};
+    Fold f = {.e = e, .by = be_fold_of(e, reduce), .ranges = r, .vectors = 1};
     f.stripes = f.by.stripes;
     f.lanes = be_emit_choose_lanes(e, &reduce->reduce.body,
                                    be_dim_bound(e->k, r->vars[0]->extent));
@@ -804,7 +805,7 @@ void
 be_emit_reduce(Emit *e, const KNode *n)
 {
     const KRanges *r = &n->reduce.ranges;
-    Fold f = {.e = e, .by = be_fold_of(e, n), .ranges = r};
+    Fold f = {.e = e, .by = be_fold_of(e, n), .ranges = r, .vectors = 1};
     f.stripes = f.by.stripes;
     int lanes = 0;
     if (e->partials) {

@@ -191,6 +191,15 @@ be_emit_split_grid(Emit *e, const KNode *b, EmitSpace *outer, EmitSpace *rows)
     *rows = part_of_grid(grid, first, grid->count - first);
 }
 
+Emit
+be_emit_for_analysis(Arena *a, const BeKernel *k)
+{
+    Emit e = {.k = k, .arena = a};
+    e.value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values + 1);
+    e.index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars + 1);
+    return e;
+}
+
 bool
 be_kernel_contains(const KBlock *b, KKind kind)
 {
@@ -236,16 +245,9 @@ be_kernel_code_size(const KBlock *b)
     return sum;
 }
 
-/* Less work than this is not worth a second thread, and fewer rows of a product
- * are not worth packing the other operand; very few rows are one tile, which
- * reads the other operand once.  Work in the lanes of a register takes the same
- * time if some of the lanes are another thread's. */
-enum {
-    GRAIN_OPERATIONS = 65536,
-    GRAIN_ROWS = 128,
-    FEW_ROWS = 4,
-    GRAIN_LANES = 16
-};
+/* Work in the lanes of a register takes the same time if some of the lanes are
+ * another thread's. */
+enum { GRAIN_LANES = 16 };
 
 int64_t
 be_kernel_grain(const BeKernel *k)
@@ -254,14 +256,11 @@ be_kernel_grain(const BeKernel *k)
         return 0;
     double item = 1 + be_kernel_cost(k, &k->body);
     double items = (double)be_items_bound(k);
-    if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
+    if (items < 2 || item * items < 2.0 * EMIT_GRAIN_OPERATIONS)
         return 0;
-    bool is_product = be_kernel_contains(&k->body, K_CONTRACT);
-    if (is_product && items < FEW_ROWS)
-        return 0;
-    double grain = GRAIN_OPERATIONS / item, half = items / 2;
-    if (is_product && grain < GRAIN_ROWS)
-        grain = half < GRAIN_ROWS ? half : GRAIN_ROWS;
+    double grain = EMIT_GRAIN_OPERATIONS / item, half = items / 2;
+    if (be_kernel_contains(&k->body, K_CONTRACT) && grain < EMIT_GRAIN_ROWS)
+        grain = half < EMIT_GRAIN_ROWS ? half : EMIT_GRAIN_ROWS;
     if (k->grid_vector && grain < GRAIN_LANES)
         return half < GRAIN_LANES ? 0 : GRAIN_LANES;
     return grain < 1 ? 1 : (int64_t)grain;

@@ -77,8 +77,8 @@ static GemmPlan
 plan_of(const Emit *e, const Gemm *g)
 {
     GemmUnit unit = be_bf16_unit(e->target, g->contract);
-    GemmPlan plan = unit == GEMM_FMA ? be_gemm_plan_choose(e, g)
-                                     : be_bf16_plan(e, g, unit);
+    GemmPlan plan =
+        unit == GEMM_FMA ? be_gemm_plan_choose(e, g) : be_bf16_plan(e, g, unit);
     be_gemm_choose_cells(e->k, g, &plan);
     return plan;
 }
@@ -131,8 +131,8 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
 int64_t
 be_cpu_kernel_grain(const BeKernel *k)
 {
-    int64_t grain = be_gemm_grain(k);
-    if (grain)
+    int64_t grain;
+    if (be_gemm_divides(k, &grain))
         return grain;
     return be_depthwise_is_undivided(k) ? 0 : be_kernel_grain(k);
 }

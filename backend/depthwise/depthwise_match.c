@@ -219,9 +219,7 @@ be_depthwise_is_undivided(const BeKernel *k)
 {
     Depthwise d;
     Arena *a = arena_new(NULL, "depthwise match");
-    Emit e = {.k = k, .arena = a};
-    e.value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values + 1);
-    e.index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars + 1);
+    Emit e = be_emit_for_analysis(a, k);
     bool undivided = be_depthwise_match(&e, &d) && d.of_weights;
     arena_release(a);
     return undivided;

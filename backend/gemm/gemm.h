@@ -81,6 +81,12 @@ typedef struct Gemm {
                             NULL */
 } Gemm;
 
+/* Fewer rows than this leave a tile mostly empty. */
+enum { GEMM_FEW_ROWS = 4 };
+
+/* Whether the kernel of e is a product of matrices of any size, of which *out
+ * then has the operands' values and the indices. */
+bool be_gemm_find(Emit *e, Gemm *out);
 /* Whether the kernel of e is a gemm, which is then returned in *out. */
 bool be_gemm_match(Emit *e, Gemm *out);
 
@@ -296,9 +302,9 @@ void be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,
 
 /* Chooses the cells of plan, whose other parts are set. */
 void be_gemm_choose_cells(const BeKernel *k, const Gemm *g, GemmPlan *plan);
-/* The fewest items of a gemm with cells that are worth a second thread; 0: the
- * kernel is no such gemm. */
-int64_t be_gemm_grain(const BeKernel *k);
+/* Whether k is a product whose rows are not divided as those of other kernels
+ * are; *grain is then the fewest items that are worth a second thread, or 0. */
+bool be_gemm_divides(const BeKernel *k, int64_t *grain);
 
 /* Begins the code of a gemm: its memory and extents. */
 GemmCode be_gemm_begin(Emit *e, const Gemm *g, const GemmPlan *plan,

@@ -110,7 +110,7 @@ vector_is_shown(GemmCode *t, Val row, Val column, Val end)
     be_emit_slice(e, &g->shown.slice, &e->k->body);
     e->tile.lanes = lanes;
     e->tile.lane = g->n;
-    if (!ir_dim_is_const(extent) || extent.c % lanes)
+    if (!ir_dim_is_const(extent) || extent.c % be_gemm_nr(t))
         e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, end, column), lanes);
     e->indices[g->n->id] = (EmitIndex){.base = column};
     be_emit_slice(e, &g->shown.slice, &g->loop->loop.body);

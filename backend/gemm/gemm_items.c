@@ -16,15 +16,16 @@
 #include "backend/gemm/bf16.h"
 
 enum {
-    FEW_COLUMNS = 128,     /* that are not divided */
-    MANY_ROWS = 2048,      /* of all matrices; these suffice for all threads */
-    ROWS = 128,            /* of a cell, for which packing B pays */
-    MOST_ACROSS = 16,      /* cells in a row of them */
-    MOST_RANGES = 64,      /* of items */
-    MIN_OPERATIONS = 65536 /* of a range that is worth a thread */
+    FEW_COLUMNS = 128, /* that are not divided */
+    MANY_ROWS = 2048,  /* of all matrices; these suffice for all threads */
+    LEAST_ROWS = EMIT_GRAIN_ROWS * 3 / 4, /* of cells in more than two rows of
+                                             them: about as many as are worth
+                                             packing B */
+    MOST_ACROSS = 16,                     /* cells in a row of them */
+    MOST_RANGES = 64                      /* of items */
 };
 
-/* Whether a thread may execute some columns of an item. */
+/* Whether threads divide the cells of g, not single rows. */
 static bool
 has_cells(const BeKernel *k, const Gemm *g)
 {
@@ -37,12 +38,13 @@ static int64_t
 choose_rows(const GemmPlan *plan, int64_t m)
 {
     int64_t pieces = 2;
-    while (m / (2 * pieces) >= ROWS * 3 / 4)
+    while (m / (2 * pieces) >= LEAST_ROWS)
         pieces *= 2;
     return be_gemm_round_up((m + pieces - 1) / pieces, plan->mr);
 }
 
-/* 0: all of them, as where lines are packed, which all columns share. */
+/* Panels of B that are packed together; 0: all columns, as where lines are
+ * packed, which all of them share. */
 static int64_t
 choose_columns(const GemmPlan *plan, int64_t n)
 {
@@ -51,7 +53,9 @@ choose_columns(const GemmPlan *plan, int64_t n)
     int64_t least = (n + MOST_ACROSS - 1) / MOST_ACROSS;
     if (least < FEW_COLUMNS / 2)
         least = FEW_COLUMNS / 2;
-    return be_gemm_round_up(least, be_gemm_plan_nr(plan));
+    int64_t together = plan->b.kind == GEMM_PANELS ? plan->n_panels : 1;
+    int64_t columns = be_gemm_round_up(least, together * be_gemm_plan_nr(plan));
+    return columns < n ? columns : 0;
 }
 
 void
@@ -64,23 +68,35 @@ be_gemm_choose_cells(const BeKernel *k, const Gemm *g, GemmPlan *plan)
     plan->cell_columns = choose_columns(plan, be_dim_bound(k, g->n->extent));
 }
 
-int64_t
-be_gemm_grain(const BeKernel *k)
+/* 0: all items are too little work for two. */
+static int64_t
+choose_grain(const BeKernel *k)
 {
-    Arena *a = arena_new(NULL, "gemm match");
-    Emit e = {.k = k, .arena = a};
-    e.value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values + 1);
-    e.index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars + 1);
-    Gemm g;
-    bool found = be_gemm_match(&e, &g) && has_cells(k, &g);
-    arena_release(a);
-    if (!found)
-        return 0;
-    int64_t grain = be_items_bound(k) / MOST_RANGES;
-    double few = MIN_OPERATIONS / (1 + be_kernel_cost(k, &k->body));
+    int64_t items = be_items_bound(k), grain = items / MOST_RANGES;
+    double few = EMIT_GRAIN_OPERATIONS / (1 + be_kernel_cost(k, &k->body));
     if ((double)grain < few)
         grain = (int64_t)few;
-    return grain < 1 ? 1 : grain;
+    if (grain < 1)
+        grain = 1;
+    return items < 2 * grain ? 0 : grain;
+}
+
+bool
+be_gemm_divides(const BeKernel *k, int64_t *grain)
+{
+    Arena *a = arena_new(NULL, "gemm items");
+    Emit e = be_emit_for_analysis(a, k);
+    Gemm g;
+    bool found = be_gemm_find(&e, &g), has_own = false;
+    if (found && !g.batch.count && be_items_bound(k) < GEMM_FEW_ROWS) {
+        *grain = 0; /* one tile, which reads B once */
+        has_own = true;
+    } else if (found && be_gemm_match(&e, &g) && has_cells(k, &g)) {
+        *grain = choose_grain(k);
+        has_own = true;
+    }
+    arena_release(a);
+    return has_own;
 }
 
 /* ---- code ---------------------------------------------------------------- */
@@ -121,8 +137,11 @@ multiply_block(GemmCode *t, Val row, Val down, Val column, Val to)
     int64_t rows = t->plan.cell_rows, columns = t->plan.cell_columns;
     Val m = piece_begin(t, row, rows, t->m);
     Val m_end = piece_begin(t, be_add(t->e->u, row, down), rows, t->m);
-    Val n = piece_begin(t, column, columns, t->n);
-    Val n_end = piece_begin(t, to, columns, t->n);
+    Val n = be_emit_word(t->e, 0), n_end = t->n; /* constants, if it has all */
+    if (columns) {
+        n = piece_begin(t, column, columns, t->n);
+        n_end = piece_begin(t, to, columns, t->n);
+    }
     be_gemm_multiply(t, m, m_end, n, n_end);
 }
 
@@ -160,24 +179,17 @@ static void
 multiply_part(GemmCode *t, Val from, Val to)
 {
     BeUnit *u = t->e->u;
-    int64_t size = t->plan.cell_rows;
-    Val zero = be_emit_word(t->e, 0);
-    if (!size) {
-        be_gemm_multiply(t, from, to, zero, t->n);
+    const GemmPlan *p = &t->plan;
+    if (!p->cell_rows) {
+        be_gemm_multiply(t, from, to, be_emit_word(t->e, 0), t->n);
         return;
     }
-    Val rows = count_pieces(t, t->m, size);
-    if (t->plan.cell_columns) {
-        Val across = count_pieces(t, t->n, t->plan.cell_columns);
-        Val cells = be_mul(u, rows, across);
-        Val begin = cell_of(t, from, cells), end = cell_of(t, to, cells);
-        multiply_cells(t, begin, end, across);
-    } else {
-        Val begin = cell_of(t, from, rows), end = cell_of(t, to, rows);
-        begin = piece_begin(t, begin, size, t->m);
-        end = piece_begin(t, end, size, t->m);
-        be_gemm_multiply(t, begin, end, zero, t->n);
-    }
+    Val rows = count_pieces(t, t->m, p->cell_rows);
+    Val across = p->cell_columns ? count_pieces(t, t->n, p->cell_columns)
+                                 : be_emit_word(t->e, 1);
+    Val cells = be_mul(u, rows, across);
+    Val begin = cell_of(t, from, cells), end = cell_of(t, to, cells);
+    multiply_cells(t, begin, end, across);
 }
 
 /* One matrix of the batch at a time, or the requested part of it. */

@@ -752,7 +752,7 @@ be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
     assert(plan->mr > 0 && plan->kc > 0 && plan->nc > 0 && plan->mc > 0);
     make_scratch(&t);
     t.m = be_space_size(e, &p->m);
-    t.n = be_emit_dim(e, p->n->extent);
+    t.n = be_emit_extent(e, p->n->extent);
     t.k = be_space_size(e, &p->k);
     return t;
 }

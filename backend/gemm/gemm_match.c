@@ -8,7 +8,7 @@
 #include "ir/base/status.h"
 
 enum {
-    FEW = 4, /* rows or columns for which a tile would be mostly empty */
+    FEW_COLUMNS = GEMM_FEW_ROWS, /* for which a tile would be mostly empty */
     FEW_PRODUCTS = 8,
     FEW_IN_RUN = 8,
     FEW_SUMS = 16384, /* products in total for which packing does not pay */
@@ -411,7 +411,7 @@ is_worth_it(const Emit *e, const Gemm *g)
     double rows = (double)be_space_bound(e->k, &g->m);
     double columns = (double)be_dim_bound(e->k, g->n->extent);
     double products = (double)be_space_bound(e->k, &g->k);
-    return g->m.count && rows >= FEW && columns >= FEW &&
+    return rows >= GEMM_FEW_ROWS && columns >= FEW_COLUMNS &&
            products >= FEW_PRODUCTS && rows * columns * products >= FEW_SUMS;
 }
 
@@ -425,7 +425,7 @@ be_find_contraction(const BeKernel *k, const KNode **contract,
 }
 
 bool
-be_gemm_match(Emit *e, Gemm *g)
+be_gemm_find(Emit *e, Gemm *g)
 {
     *g = (Gemm){0};
     if (!be_find_contraction(e->k, &g->contract, &g->loop))
@@ -435,7 +435,13 @@ be_gemm_match(Emit *e, Gemm *g)
     if (!find_operands(e, g))
         return false;
     be_emit_split_grid(e, g->b.value, &g->batch, &g->m);
-    if (!is_worth_it(e, g))
+    return g->m.count > 0;
+}
+
+bool
+be_gemm_match(Emit *e, Gemm *g)
+{
+    if (!be_gemm_find(e, g) || !is_worth_it(e, g))
         return false;
     const KVar *row = g->m.vars[g->m.count - 1];
     find_slice(e, g, &g->a, row);

@@ -314,6 +314,19 @@ static const CodegenCase cases[] = {
      "%h: T mirrored = constant {dims=[] dtype=T data=[0.0]}\n"
      "%y: T[45, 70] per_replica = where %c, %x, %h\n"
      "%r: T[45, 70] per_replica = add %y, %x"},
+    /* cells of columns, of packed panels that are packed together; a mask that
+     * ends within a tile */
+    {"T[28, 512]",
+     {"T[28, 40]", "T[40, 512]"},
+     "%y: T[40, 512] per_replica = neg %b\n"
+     "%r: T[28, 512] per_replica = dot %a, %y {contract_x=[1] "
+     "contract_y=[0]}"},
+    {"T[45, 80]",
+     {"T[45, 64]", "T[64, 80]", "T[45, 80]"},
+     "%x: T[45, 80] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
+     "%h: T mirrored = constant {dims=[] dtype=T data=[1000.0]}\n"
+     "%m: bool[45, 80] per_replica = gt %c, %h\n"
+     "%r: T[45, 80] per_replica = where %m, %x, %h"},
     /* a matrix times a vector, in squares: whole ones and a rest, blocks that
      * end within a square, something done before, several indices, two rows */
     {"T[n, 1]",
@@ -436,11 +449,11 @@ static void
 few_rows_are_divided_by_columns(void **state)
 {
     (void)state;
-    enum { ROWS = 12, COLUMNS = 640, PRODUCTS = 300 };
+    enum { ROWS = 6, COLUMNS = 640, PRODUCTS = 300 };
     static const CodegenCase wide = {
-        "T[12, 640]",
-        {"T[12, 300]", "T[300, 640]"},
-        "%r: T[12, 640] per_replica = dot %a, %b {contract_x=[1] "
+        "T[6, 640]",
+        {"T[6, 300]", "T[300, 640]"},
+        "%r: T[6, 640] per_replica = dot %a, %b {contract_x=[1] "
         "contract_y=[0]}"};
     static float x[ROWS * PRODUCTS], y[PRODUCTS * COLUMNS];
     static float r[ROWS][COLUMNS];

@@ -42,10 +42,10 @@ typedef struct RunCase {
 } RunCase;
 
 /* Executes the kernel's function in each compiled code on generated inputs, in
- * three ranges of items (a long reduction in chunks, too), and compares all bits
- * of all outputs with those of kernel_eval; all NaNs are equal.  Arrays end
- * (seed odd) or begin (even) beside inaccessible pages.  Returns NULL, or the
- * first difference, in a. */
+ * three ranges of items (a long reduction in chunks, too), and compares all
+ * bits of all outputs with those of kernel_eval; all NaNs are equal.  Arrays
+ * end (seed odd) or begin (even) beside inaccessible pages.  Returns NULL, or
+ * the first difference, in a. */
 const char *run_compare(Arena *a, RtCode *const *codes, int num_codes,
                         const RunCase *c);
 

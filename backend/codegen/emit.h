@@ -158,6 +158,13 @@ Type be_emit_type(const Emit *e, DType t);
 Type be_emit_memory_type(const Emit *e, DType t);
 /* Lets LLVM use the full width of vector registers in the current function. */
 void be_emit_use_registers(Emit *e);
+/* Whether masks have registers of their own, as with AVX-512: elements of all
+ * sizes can be loaded and stored with one, at little cost. */
+static inline bool
+be_emit_has_mask_registers(const Emit *e)
+{
+    return e->target->register_bytes == 64;
+}
 /* A constant index. */
 Val be_emit_word(const Emit *e, int64_t x);
 

@@ -317,13 +317,13 @@ emit_masked_lanes(Emit *e, const KVar *var, Val begin, Val end,
 }
 
 /* Whether single vectors without a mask have code of their own, beside that for
- * vectors with one: not if that is long.  Masks cost little on a machine that
- * has registers for them. */
+ * vectors with one: not if that is long.  Where masks have registers they
+ * cost little. */
 static bool
 has_whole_vectors(const Emit *e, const KBlock *body)
 {
     int most =
-        e->target->register_bytes == 64 ? MANY_OPERATIONS / 2 : MANY_OPERATIONS;
+        be_emit_has_mask_registers(e) ? MANY_OPERATIONS / 2 : MANY_OPERATIONS;
     return !be_kernel_contains(body, K_REDUCE) &&
            be_kernel_cost(e->k, body) <= most;
 }

@@ -191,13 +191,13 @@ be_emit_to_memory(BeUnit *u, DType t, Val x)
 static bool
 has_masks(const Emit *e, DType t)
 {
-    return e->target->register_bytes == 64 || dtype_info[t].bytes >= 4;
+    return be_emit_has_mask_registers(e) || dtype_info[t].bytes >= 4;
 }
 
 static bool
 has_gathers(const Emit *e, DType t)
 {
-    return e->target->register_bytes == 64 && dtype_info[t].bytes >= 4;
+    return be_emit_has_mask_registers(e) && dtype_info[t].bytes >= 4;
 }
 
 static Val

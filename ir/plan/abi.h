@@ -18,8 +18,9 @@
  * another module. */
 #define PLAN_MODULE_SYMBOL "ir_"
 
-/* A kernel: items begin to end of its grid, or as large a part of the work, if
- * all ranges are executed.  Symbol k_HASH. */
+/* A kernel: items begin to end of its grid.  Calls whose ranges together are
+ * all items do all of the work; a single one may do another part of it, as
+ * large.  Symbol k_HASH. */
 typedef void TfdKernel(void *const *ptrs, const int64_t *dims, int64_t begin,
                        int64_t end);
 

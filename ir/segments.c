@@ -251,6 +251,21 @@ reduces_rows(Follow *f, const IrOp *op)
            is_of_rows(f, &op->results[0]->type);
 }
 
+static bool
+is_follower(const Follow *f, const IrValue *v)
+{
+    return is_marked(f->x, &f->x->followers, v);
+}
+
+/* Whether op stores elements of a follower elsewhere, each when it is read. */
+static bool
+stores_in_step(const Follow *f, const IrOp *op)
+{
+    return ir_updates_part(op) && !is_follower(f, op->operands[0]) &&
+           !is_follower(f, op->operands[1]) &&
+           ir_type_same_shape(&op->operands[2]->type, f->shape);
+}
+
 /* Followers are the operand asked about and what is made of it.  False if op
  * sees one, but makes an element of its result from others than that element of
  * it, or its row; else its result becomes one, too. */
@@ -259,7 +274,7 @@ follow(Follow *f, const IrOp *op)
 {
     bool sees = false;
     for (int i = 0; i < op->num_operands; i++)
-        sees |= is_marked(f->x, &f->x->followers, op->operands[i]);
+        sees |= is_follower(f, op->operands[i]);
     if (!sees)
         return true;
     unsigned traits = ir_op_info[op->kind].traits;
@@ -269,9 +284,23 @@ follow(Follow *f, const IrOp *op)
         good = reduces_rows(f, op);
     else if ((traits & ELEMENTWISE) || op->kind == OP_copy)
         good = ir_type_same_shape(type, f->shape) || is_of_rows(f, type);
+    else
+        good = stores_in_step(f, op);
     if (good)
         mark(f->x, &f->x->followers, op->results[0]);
     return good;
+}
+
+bool
+ir_updates_part(const IrOp *op)
+{
+    if (op->kind != OP_scatter)
+        return false;
+    const IrType *place = &op->operands[1]->type;
+    for (int i = 0; i < place->rank; i++)
+        if (!ir_dim_equal(place->dims[i], ir_dim_const(1)))
+            return false;
+    return ir_int(op, A_axis) < op->results[0]->type.rank - 1;
 }
 
 /* Whether the only use of parameter o in the kernel is the scatter that changes
@@ -297,6 +326,15 @@ are_of_one_segment(const IrOp *kernel, int o, int r)
            r * segments / kernel->num_results;
 }
 
+/* The type whose elements the loops of a kernel's result go through. */
+static const IrType *
+stored_type(const IrValue *result)
+{
+    const IrOp *made = result->def;
+    return made && ir_updates_part(made) ? &made->operands[2]->type
+                                         : &result->type;
+}
+
 /* Whether all results are made in the same loops: they have one shape, or
  * belong to one segment. */
 static bool
@@ -304,9 +342,10 @@ has_one_shape(const IrOp *kernel)
 {
     if (ir_kernel_num_segments(kernel) > 1)
         return true;
-    for (int i = 1; i < kernel->num_results; i++) {
-        if (!ir_type_same_shape(&kernel->results[0]->type,
-                                &kernel->results[i]->type))
+    const IrOp *yield = ir_block_yield(kernel->regions[0]);
+    for (int i = 1; i < yield->num_operands; i++) {
+        if (!ir_type_same_shape(stored_type(yield->operands[0]),
+                                stored_type(yield->operands[i])))
             return false;
     }
     return true;

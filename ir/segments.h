@@ -36,7 +36,7 @@ typedef struct IrOverwrites {
     /* of values in kernels: the last call in which they were made of the
      * operand asked about, or needed for the result asked about */
     IrCalls followers, needed;
-    int call;             /* the number of the last one */
+    int call; /* the number of the last one */
 } IrOverwrites;
 
 /* For the plan of m; what is found is in a. */
@@ -46,6 +46,11 @@ IrOverwrites ir_overwrites(Arena *a, const IrModule *m);
  * reads an element of o only to make that element of its results, and before
  * that rows of it for their reductions; or it changes rows of it. */
 bool ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r);
+
+/* Whether op is a scatter that changes one part of a value, all along the last
+ * axis, at a place that is one number: beside maps of the part's elements a
+ * kernel stores each of them where it is computed. */
+bool ir_updates_part(const IrOp *op);
 
 /* Whether a kernel contains op. */
 bool ir_is_in_kernel(const IrOp *op);

@@ -206,7 +206,10 @@ compute_output(Build *b, Output *o)
         compute_sort(b, o, &view, o->vars.data[w.count - 1]);
     else
         o->value = be_value_at(b, o->of, &view, NULL);
-    o->at = be_view_linear(b, &view);
+    if (o->part)
+        be_scatter_part(b, o->part, &view, o);
+    else
+        o->at = be_view_linear(b, &view);
 }
 
 /* ---- the region --------------------------------------------------------- */
@@ -262,6 +265,28 @@ add_parts(Build *b, const IrOp *op)
 }
 
 static void
+build_outputs(Build *b)
+{
+    for (int i = 0; i < b->outputs.len; i++) {
+        Output *o = &b->outputs.data[i];
+        const IrOp *scatter = be_scatter_of(o->of);
+        if (!scatter)
+            continue;
+        if (!be_scatter_begins(b, scatter, o))
+            return;
+        if (b->outputs.len == 1) {
+            be_scatter_bind(b, scatter, o);
+            return;
+        }
+        o->part = scatter;
+        o->of = scatter->operands[2];
+    }
+    bind_outputs(b);
+    for (int i = 0; i < b->outputs.len; i++)
+        compute_output(b, &b->outputs.data[i]);
+}
+
+static void
 build(Build *b, const IrOp *op)
 {
     IrSegment part = ir_kernel_segment(op, 0);
@@ -271,14 +296,7 @@ build(Build *b, const IrOp *op)
         be_expr_fail(b, "a kernel has no results");
     if (b->error)
         return;
-    const IrOp *scatter = be_scatter_of(op->regions[0]);
-    if (scatter) {
-        be_scatter_bind(b, scatter, &b->outputs.data[0]);
-    } else {
-        bind_outputs(b);
-        for (int i = 0; i < b->outputs.len; i++)
-            compute_output(b, &b->outputs.data[i]);
-    }
+    build_outputs(b);
     if (!b->error)
         be_nest_build(b);
     if (!b->error && ir_kernel_num_segments(op) > 1)

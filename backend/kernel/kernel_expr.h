@@ -61,7 +61,8 @@ typedef struct View {
 /* An output of the kernel and the indices of its loops, slowest first:
  * dimensions of 1 have none. */
 typedef struct Output {
-    const IrValue *of;
+    const IrValue *of; /* what is stored */
+    const IrOp *part;  /* stores it as a part of the result; NULL: it is that */
     KArray *array;
     ExprVars vars;
     KIndex at; /* where it is stored */
@@ -204,10 +205,14 @@ ValueRule be_at_reduce, be_at_dot, be_at_conv, be_at_conv_weights;
 
 /* ---- kernel_scatter.c --------------------------------------------------- */
 
-/* The scatter of the region, or NULL. */
-const IrOp *be_scatter_of(const IrBlock *region);
-/* Fills o, its only output. */
+/* The scatter that makes a result of the region, or NULL. */
+const IrOp *be_scatter_of(const IrValue *result);
+/* o begins as the operand whose rows op changes; false: it cannot. */
+bool be_scatter_begins(Build *b, const IrOp *op, Output *o);
+/* Fills o, the only output. */
 void be_scatter_bind(Build *b, const IrOp *op, Output *o);
+/* Fills o, whose value is that of the part at that element. */
+void be_scatter_part(Build *b, const IrOp *op, const View *part, Output *o);
 
 /* ---- kernel_space.c ----------------------------------------------------- */
 

@@ -224,24 +224,77 @@ is_in_group(Build *b, const Output *o, const ExprVars *inner)
                                    (size_t)own.len * sizeof *own.data) == 0);
 }
 
+/* The old value combined with the value of a scatter, rounded as in memory
+ * (D4). */
+static KNode *
+be_fold_of(Build *b, KBlock *to, const Output *o, const KNode *load,
+           KNode *value)
+{
+    DType t = o->array->dtype;
+    if (o->fold == OP_copy)
+        return value;
+    KNode *old = be_kernel_append(b->k->arena, to, load);
+    KNode fold = {.kind = K_MAP, .dtype = load->dtype};
+    fold.map.op = o->fold;
+    fold.map.num_args = 2;
+    fold.map.args[0] = old;
+    fold.map.args[1] = value;
+    KNode *sum = be_kernel_append(b->k->arena, to, &fold);
+    if (t == dtype_compute(t) || o->fold == OP_minimum || o->fold == OP_maximum)
+        return sum;
+    KNode cast = {.kind = K_MAP, .dtype = load->dtype};
+    cast.map.op = OP_cast;
+    cast.map.to = t;
+    cast.map.num_args = 1;
+    cast.map.args[0] = sum;
+    return be_kernel_append(b->k->arena, to, &cast);
+}
+
+/* The store of o, whose value is computed before it. */
+static KNode
+place_store(Build *b, Scope *s, const Output *o)
+{
+    KNode store = {.kind = K_STORE, .id = -1};
+    store.store.array = o->array;
+    store.store.value = place(b, s, o->value);
+    store.store.guard = o->guard ? place(b, s, o->guard) : NULL;
+    store.store.at = place_index(b, s, &o->at);
+    return store;
+}
+
+/* A row that is combined is loaded just before it is stored: never as an Expr,
+ * which could be placed outside of the loop. */
+static void
+append_store(Build *b, Scope *s, const Output *o, KNode *store)
+{
+    if (o->guard) {
+        KNode load = {.kind = K_LOAD, .dtype = dtype_compute(o->array->dtype)};
+        load.load.array = o->array;
+        load.load.at = store->store.at;
+        load.load.guard = store->store.guard;
+        store->store.value =
+            be_fold_of(b, s->block, o, &load, store->store.value);
+    }
+    be_kernel_append(b->k->arena, s->block, store);
+}
+
 /* Values first, then stores: an output may be an input that is read at the
  * same element. */
 static void
 emit_outputs(Build *b, Scope *s, const ExprVars *inner)
 {
     VEC(KNode) stores = {0};
+    VEC(const Output *) outputs = {0};
     for (int i = 0; i < b->outputs.len; i++) {
-        Output *o = &b->outputs.data[i];
+        const Output *o = &b->outputs.data[i];
         if (!is_in_group(b, o, inner))
             continue;
-        KNode store = {.kind = K_STORE, .id = -1};
-        store.store.array = o->array;
-        store.store.value = place(b, s, o->value);
-        store.store.at = place_index(b, s, &o->at);
+        KNode store = place_store(b, s, o);
         VEC_PUSH(b->scratch, stores, store);
+        VEC_PUSH(b->scratch, outputs, o);
     }
     for (int i = 0; i < stores.len; i++)
-        be_kernel_append(b->k->arena, s->block, &stores.data[i]);
+        append_store(b, s, outputs.data[i], &stores.data[i]);
 }
 
 /* The loop over v, in its order, around the outputs. */
@@ -305,64 +358,17 @@ emit_loops(Build *b, Scope *s, const Output *o, const ExprVars *inner, int next)
     loop_close(b, &loop, s);
 }
 
-/* The old value combined with the value of a scatter, rounded as in memory
- * (D4). */
-static KNode *
-be_fold_of(Build *b, KBlock *to, const Output *o, const KNode *load,
-           KNode *value)
-{
-    DType t = o->array->dtype;
-    if (o->fold == OP_copy)
-        return value;
-    KNode *old = be_kernel_append(b->k->arena, to, load);
-    KNode fold = {.kind = K_MAP, .dtype = load->dtype};
-    fold.map.op = o->fold;
-    fold.map.num_args = 2;
-    fold.map.args[0] = old;
-    fold.map.args[1] = value;
-    KNode *sum = be_kernel_append(b->k->arena, to, &fold);
-    if (t == dtype_compute(t) || o->fold == OP_minimum || o->fold == OP_maximum)
-        return sum;
-    KNode cast = {.kind = K_MAP, .dtype = load->dtype};
-    cast.map.op = OP_cast;
-    cast.map.to = t;
-    cast.map.num_args = 1;
-    cast.map.args[0] = sum;
-    return be_kernel_append(b->k->arena, to, &cast);
-}
-
-/* A row is loaded and stored in its round: never as an Expr, which could be
- * placed outside of the loop. */
-static void
-emit_row(Build *b, Scope *s, const Output *o)
-{
-    KNode *value = place(b, s, o->value), *guard = place(b, s, o->guard);
-    KNode load = {.kind = K_LOAD, .dtype = dtype_compute(o->array->dtype)};
-    load.load.array = o->array;
-    load.load.at = place_index(b, s, &o->at);
-    load.load.guard = guard;
-    KNode store = {.kind = K_STORE, .id = -1};
-    store.store.array = o->array;
-    store.store.at = place_index(b, s, &o->at);
-    store.store.guard = guard;
-    store.store.value = be_fold_of(b, s->block, o, &load, value);
-    be_kernel_append(b->k->arena, s->block, &store);
-}
-
 /* The rows of a scatter, one after the other. */
 static void
 emit_scatter(Build *b, Scope *s, const Output *o)
 {
-    if (o->ordered.count == 0) {
-        emit_row(b, s, o);
-        return;
-    }
     KNode loop = {.kind = K_LOOP, .id = -1};
     loop.loop.ordered = true;
     loop.loop.ranges = o->ordered;
     Scope body = scope_open(s, &loop.loop.body, false);
     bind_ranges(b, &body, &loop.loop.ranges);
-    emit_row(b, &body, o);
+    KNode store = place_store(b, &body, o);
+    append_store(b, &body, o, &store);
     scope_close(&body);
     be_kernel_append(b->k->arena, s->block, &loop);
 }
@@ -403,7 +409,7 @@ static void
 be_emit_rows(Build *b, Scope *s, const ExprVars *rows, int next,
              const ExprVar *lanes)
 {
-    if (next == rows->len && b->outputs.data[0].guard) {
+    if (next == rows->len && b->outputs.data[0].ordered.count) {
         emit_scatter(b, s, &b->outputs.data[0]);
         return;
     }

@@ -18,8 +18,17 @@
  *
  * Columns are independent, so threads divide them; the result of a row depends
  * only on the order of the indices. %4 is whether the row exists.
+ *
+ * Where there is one index, what is stored in its row may be among other
+ * results of the same elements:
+ *
+ *   grid vector i0 < 64 {
+ *     ...
+ *     store out0[i0], %3
+ *     store out1[i0 + 64*i1], %3 if %9
  */
 #include "backend/kernel/kernel_expr.h"
+#include "ir/segments.h"
 
 /* The operation that combines a row and its value; OP_copy: none. */
 static IrOpKind
@@ -77,25 +86,56 @@ is_row(Build *b, Expr *row, Dim size)
 }
 
 const IrOp *
-be_scatter_of(const IrBlock *region)
+be_scatter_of(const IrValue *result)
 {
-    const IrOp *yield = region->last;
-    const IrOp *op = yield->num_operands ? yield->operands[0]->def : NULL;
+    const IrOp *op = result->def;
     return op && op->kind == OP_scatter ? op : NULL;
+}
+
+/* Where o is stored, whether it is, and how it is combined: in the row that the
+ * index at `rows` names, at the other indices of `to`. */
+static void
+find_row(Build *b, const IrOp *op, const View *rows, View *to, Output *o)
+{
+    int axis = (int)ir_int(op, A_axis);
+    Dim size = to->shape.dims[axis];
+    Expr *row = row_number(b, op->operands[1], rows);
+    o->fold = fold_of(op);
+    o->guard = is_row(b, row, size);
+    if (!dim_is_one(size) && !ir_dim_equal(size, ir_dim_const(0)))
+        to->at[axis] = be_lin_pick(b, row, size);
+    o->at = be_view_linear(b, to);
+}
+
+bool
+be_scatter_begins(Build *b, const IrOp *op, Output *o)
+{
+    const IrValue *x = op->operands[0];
+    if (is_own_parameter(op, x) && (b->outputs.len == 1 || ir_updates_part(op)))
+        o->array->from = b->k->arrays[K_IN].data[x->index];
+    else
+        be_expr_fail(b, "a scatter is not alone with the rows it changes");
+    return o->array->from != NULL;
+}
+
+void
+be_scatter_part(Build *b, const IrOp *op, const View *part, Output *o)
+{
+    View to = be_view_of(b, op->operands[0]);
+    View place = be_view_of(b, op->operands[1]);
+    int axis = (int)ir_int(op, A_axis), more = place.shape.rank - 1;
+    for (int i = 0; i < to.shape.rank; i++)
+        if (i != axis)
+            to.at[i] = part->at[i < axis ? i : i + more];
+    find_row(b, op, &place, &to, o);
 }
 
 void
 be_scatter_bind(Build *b, const IrOp *op, Output *o)
 {
-    const IrValue *x = op->operands[0];
-    View to = be_view_of(b, x), values = be_view_of(b, op->operands[2]);
+    View to = be_view_of(b, op->operands[0]);
+    View values = be_view_of(b, op->operands[2]);
     View rows = be_view_of(b, op->operands[1]);
-    if (!is_own_parameter(op, x) || b->outputs.len != 1) {
-        be_expr_fail(b, "a scatter is not alone with the rows it changes");
-        return;
-    }
-    o->array->from = b->k->arrays[K_IN].data[x->index];
-    o->fold = fold_of(op);
     int axis = (int)ir_int(op, A_axis), num = rows.shape.rank;
     for (int i = 0; i < to.shape.rank; i++)
         if (i != axis)
@@ -106,11 +146,6 @@ be_scatter_bind(Build *b, const IrOp *op, Output *o)
         values.at[i] = i < axis         ? to.at[i]
                        : i < axis + num ? rows.at[i - axis]
                                         : to.at[i - num + 1];
-    Dim size = to.shape.dims[axis];
-    Expr *row = row_number(b, op->operands[1], &rows);
-    o->guard = is_row(b, row, size);
-    if (!dim_is_one(size) && !ir_dim_equal(size, ir_dim_const(0)))
-        to.at[axis] = be_lin_pick(b, row, size);
+    find_row(b, op, &rows, &to, o);
     o->value = be_value_at(b, op->operands[2], &values, NULL);
-    o->at = be_view_linear(b, &to);
 }

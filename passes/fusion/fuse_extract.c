@@ -16,6 +16,7 @@
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
+#include "ir/segments.h"
 #include "passes/fusion/fuse.h"
 
 enum {
@@ -48,13 +49,13 @@ need_operands(IrOp *op, void *data)
         need(data, op->operands[i]);
 }
 
-/* The operand whose rows c changes, or NULL. */
-static IrValue *
-changed_operand(const Cluster *c)
+/* The values that c changes in place, in the order of the operations. */
+static void
+list_changed(const Extract *x, const Cluster *c, IrValues *list)
 {
-    const IrOp *last = c->ops.len ? VEC_LAST(c->ops) : NULL;
-    return last && pass_fuse_updates_in_place(last, 0) ? last->operands[0]
-                                                       : NULL;
+    for (int i = 0; i < c->ops.len; i++)
+        if (pass_fuse_updates_in_place(c->ops.data[i], 0))
+            VEC_PUSH(x->f->arena, *list, c->ops.data[i]->operands[0]);
 }
 
 static bool
@@ -367,8 +368,21 @@ may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
 
 /* ---- rematerialization -------------------------------------------------- */
 
-/* Whether c, which works element by element, may load v from the value that it
- * is a part of: that is made outside of the block, where it lives on. */
+/* Whether c computes element by element, and does not change whole. */
+static bool
+is_beside(const Cluster *c, const IrValue *whole)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        const IrOp *op = c->ops.data[i];
+        if (pass_fuse_updates_in_place(op, 0) &&
+            (op->operands[0] == whole || !ir_updates_part(op)))
+            return false;
+    }
+    return !c->contracts && pass_fuse_is_fusible(c->ops.data[0]);
+}
+
+/* Whether c may load v from the value that it is a part of: that is made
+ * outside of the block, where it lives on. */
 static bool
 may_be_taken(const Extract *x, const IrValue *v, const Cluster *c)
 {
@@ -376,8 +390,8 @@ may_be_taken(const Extract *x, const IrValue *v, const Cluster *c)
     return op && op->block == x->block && pass_fuse_is_part(op) &&
            ir_value_block(op->operands[0]) != x->block &&
            !pass_fuse_node(x->f, op)->needed &&
-           pass_fuse_cluster(x->f, op)->computed && !c->contracts &&
-           pass_fuse_is_fusible(first) && !changed_operand(c) &&
+           pass_fuse_cluster(x->f, op)->computed &&
+           is_beside(c, op->operands[0]) &&
            c->ops.len + c->rematerialized.len < FUSE_MAX_OPS &&
            x->reads.len < FUSE_MAX_ARRAYS &&
            pass_fuse_node(x->f, op)->epoch ==
@@ -438,8 +452,10 @@ find_needs(Extract *x, Cluster *c)
         rematerialize(x, c);
     for (int i = 0; i < x->reads.len; i++)
         need(x, x->reads.data[i]);
-    if (changed_operand(c))
-        need(x, changed_operand(c));
+    IrValues changed = {0};
+    list_changed(x, c, &changed);
+    for (int i = 0; i < changed.len; i++)
+        need(x, changed.data[i]);
 }
 
 /* ---- kernels ------------------------------------------------------------ */
@@ -451,6 +467,7 @@ typedef struct Kernel {
     IrBlock *body;
     IrCloneMap *map;
     IrValues results;
+    int num_changed; /* of the operands: the first ones */
 } Kernel;
 
 static int
@@ -530,16 +547,15 @@ yield_results(Kernel *k, IrOp *kernel, Loc loc)
     }
 }
 
-/* The operands of the kernel.  The one that it changes is first, and once more
- * if it is also read. */
+/* The operands of the kernel.  Those that it changes are first, and once more
+ * if they are also read. */
 static IrValues
 find_operands(Kernel *k)
 {
     Extract *x = k->x;
     IrValues operands = {0};
-    IrValue *changed = changed_operand(k->cluster);
-    if (changed)
-        VEC_PUSH(x->f->arena, operands, changed);
+    list_changed(x, k->cluster, &operands);
+    k->num_changed = operands.len;
     x->reads.len = 0;
     for (int i = 0; i < k->ops.len; i++)
         read_operands(x, k->cluster, k->ops.data[i]);
@@ -551,17 +567,18 @@ find_operands(Kernel *k)
 static void
 make_body(Kernel *k, const IrValues *operands)
 {
-    bool changes = changed_operand(k->cluster) != NULL;
+    int changed = 0;
     for (int i = 0; i < operands->len; i++) {
         IrValue *v = operands->data[i];
         IrValue *arg = ir_block_arg(k->body, v->type, v->name);
-        if (i >= changes)
+        if (i >= k->num_changed)
             ir_clone_set(k->map, v, arg);
     }
-    for (int i = 0; i < k->ops.len; i++)
+    for (int i = 0; i < k->ops.len; i++) {
         copy_into_kernel(k, k->ops.data[i]);
-    if (changes)
-        k->body->last->operands[0] = k->body->args.data[0];
+        if (pass_fuse_updates_in_place(k->ops.data[i], 0))
+            k->body->last->operands[0] = k->body->args.data[changed++];
+    }
 }
 
 /* Appended to the block. */

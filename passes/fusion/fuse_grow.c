@@ -14,6 +14,7 @@
  *   sideways              kernels that read the same value read it once, and
  *                         those of single elements have one launch
  */
+#include "ir/segments.h"
 #include "ir/table.h"
 #include "passes/fusion/fuse.h"
 
@@ -218,13 +219,22 @@ merge_readers(Fuse *f, const IrValue *v, const IrOpList *readers)
 /* Of values that operations of a block read: which ones, in order. */
 typedef IR_TABLE(IrOpList) Readers;
 
+/* Whether op reads operand i as a map does, and could be a kernel with others.
+ */
+static bool
+is_reader(const IrOp *op, int i)
+{
+    bool stores = op->kind == OP_scatter;
+    return pass_fuse_is_fusible(op) &&
+           (!stores || (ir_updates_part(op) && i == 2));
+}
+
 static void
 note_reader(const Fuse *f, Readers *readers, IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *v = op->operands[i];
-        if (!pass_fuse_is_fusible(op) || op->kind == OP_scatter ||
-            (v->def && pass_fuse_is_free(v->def)))
+        if (!is_reader(op, i) || (v->def && pass_fuse_is_free(v->def)))
             continue;
         IrOpList *list = IR_TABLE_SLOT(f->arena, *readers, v->number);
         VEC_PUSH(f->arena, *list, op);

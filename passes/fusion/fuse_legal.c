@@ -18,7 +18,8 @@
  * as a slice's operand) is allowed only with a single use, or if it is a part
  * of what is in memory, from which all load it.  A contraction may have maps of
  * the shape of its result after it, and no reduction; a scatter may have maps
- * before it.
+ * before it.  Scatters that change a part each, at one place, are among the
+ * results of maps: they store what is computed along S.
  *
  * Results are all shared by the replicas of a device, or all each replica's
  * own: a kernel is executed once a device or once a replica.
@@ -29,6 +30,7 @@
 #include <assert.h>
 #include "ir/analysis/per_replica.h"
 #include "ir/ir.h"
+#include "ir/segments.h"
 #include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
 
@@ -64,6 +66,14 @@ is_result(const Check *k, const IrOp *op)
         if (!is_member(k, users->data[i]))
             return true;
     return false;
+}
+
+/* The value whose elements op stores if it is a result: what it makes, or what
+ * it puts into another value. */
+static const IrValue *
+stored_by(const IrOp *op)
+{
+    return ir_updates_part(op) ? op->operands[2] : op->results[0];
 }
 
 typedef bool Test(Check *k, const IrOp *op);
@@ -117,7 +127,7 @@ find_result(const Check *k)
     for (int i = 0; i < k->a->ops.len + k->b->ops.len; i++) {
         const IrOp *op = i < k->a->ops.len ? k->a->ops.data[i]
                                            : k->b->ops.data[i - k->a->ops.len];
-        int count = pass_axes_list(k->f->axes, op->results[0]).count;
+        int count = pass_axes_list(k->f->axes, stored_by(op)).count;
         if (!is_result(k, op) || count <= most)
             continue;
         widest = op;
@@ -146,7 +156,7 @@ find_space(Check *k)
     const IrOp *reduction = find_op(k, pass_fuse_is_reduction);
     k->widest = contraction ? contraction->results[0]
                 : reduction ? reduction->operands[0]
-                            : find_result(k)->results[0];
+                            : stored_by(find_result(k));
     k->space = pass_axes_of(axes, k->widest);
     k->space_list = pass_axes_list(axes, k->widest);
     k->rows = reduction ? pass_axes_of(axes, reduction->results[0]) : k->space;
@@ -181,7 +191,7 @@ lies_along_rows(const Check *k, const IrValue *v)
 static bool
 result_fits(Check *k, const IrOp *op)
 {
-    const IrValue *v = op->results[0];
+    const IrValue *v = stored_by(op);
     if (lies_along_space(k, v)) {
         k->has_wide_result = true;
         return true;
@@ -206,6 +216,8 @@ op_fits(Check *k, const IrOp *op)
     AxisSet along = pass_axes_of(k->f->axes, v);
     if (is_result(k, op) && !result_fits(k, op))
         return false;
+    if (ir_updates_part(op))
+        return lies_along_space(k, stored_by(op));
     if (pass_fuse_is_reduction(op))
         return along == k->rows && lies_along_space(k, op->operands[0]);
     if (pass_fuse_is_contraction(op))
@@ -328,6 +340,33 @@ feeds_scatter(Check *k, const IrOp *op)
     return true;
 }
 
+/* How often operations of the kernel use v. */
+static int
+count_uses(const Check *k, const IrValue *v)
+{
+    int uses = 0;
+    for (int i = 0; i < k->a->ops.len + k->b->ops.len; i++) {
+        const IrOp *op = i < k->a->ops.len ? k->a->ops.data[i]
+                                           : k->b->ops.data[i - k->a->ops.len];
+        for (int j = 0; j < op->num_operands; j++)
+            uses += op->operands[j] == v;
+    }
+    return uses;
+}
+
+/* Whether op is a map, or changes a part of a value that nothing else in the
+ * kernel uses, nor what it becomes. */
+static bool
+fits_part_updates(Check *k, const IrOp *op)
+{
+    if (!is_scatter(op))
+        return !pass_fuse_is_reduction(op) && !pass_fuse_is_contraction(op);
+    const IrOp *def = op->operands[0]->def;
+    return ir_updates_part(op) && count_uses(k, op->operands[0]) == 1 &&
+           count_uses(k, op->results[0]) == 0 &&
+           !(def && def->block == op->block && is_member(k, def));
+}
+
 static bool
 note_sharing(Check *k, const IrOp *op)
 {
@@ -358,8 +397,12 @@ pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
         !all_ops(&k, note_sharing))
         return false;
     *space = 0;
-    if (find_op(&k, is_scatter))
-        return all_ops(&k, feeds_scatter);
+    if (find_op(&k, is_scatter)) {
+        if (all_ops(&k, feeds_scatter))
+            return true;
+        if (!all_ops(&k, fits_part_updates))
+            return false;
+    }
     pass_axes_clear(f->axes);
     all_ops(&k, note_op);
     if (k.num_arrays > FUSE_MAX_ARRAYS || !pass_axes_number(f->axes))

@@ -153,16 +153,18 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
     return true;
 }
 
-/* ---- several rows ------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------- */
 
-/* The axis that has indices of rows, where every other is whole; -1: none. */
+/* The axis that has indices of rows, where every other is whole; -1: none, or a
+ * single row of which the old elements are needed. */
 static int
-find_rows(const FeIndices *indices)
+find_rows(const FeIndices *indices, AstOp op)
 {
     int axis = -1;
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *x = &indices->items[i];
-        bool rows = x->kind == INDEX_DYNAMIC && x->value->type.rank > 0;
+        bool rows = x->kind == INDEX_DYNAMIC &&
+                    (x->value->type.rank > 0 || op == AST_OP_NONE);
         if (rows ? axis >= 0 : x->kind != INDEX_FULL)
             return -1;
         axis = rows ? i : axis;
@@ -276,7 +278,7 @@ update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
     if (!x || !fe_indices(cx, target, x, &indices))
         return &fe_poison;
     IrValue *e = fe_operand_as(cx, value, x->type.dtype, loc);
-    int axis = find_rows(&indices);
+    int axis = find_rows(&indices, op);
     if (axis >= 0)
         return e ? update_rows(cx, x, indices.items[axis].value, axis, op, e,
                                loc)

@@ -11,6 +11,7 @@
 #include "ir/loop.h"
 #include "ir/ops/op.h"
 #include "ir/rules/build.h"
+#include "ir/segments.h"
 
 /* What v is inside of the kernels that hand it on. */
 static const IrValue *
@@ -82,24 +83,39 @@ axis_of(const IrOp *op)
     return ir_has(op, A_axis) ? (int)ir_int(op, A_axis) : 0;
 }
 
-bool
-ir_for_overwrites(const IrOp *op, int i)
+/* The operation of the loop's body that makes v: itself, or a kernel that
+ * contains it. */
+static bool
+is_made_in(const IrOp *made, const IrBlock *body)
+{
+    const IrOp *outer = made->block->op;
+    return made->block == body ||
+           (outer && outer->kind == OP_kernel && outer->block == body);
+}
+
+const IrOp *
+ir_for_collects(const IrOp *op, int i)
 {
     int64_t rounds;
     IrLoop loop = ir_loop(op);
-    const IrValue *next = loop.next[i], *arg = loop.body_arg[i];
-    if (op->kind != OP_for || !next->def || next->def->kind != OP_kernel ||
-        next->def->block != loop.body || !is_used_once(arg))
-        return false;
-    const IrValue *made =
-        ir_block_yield(next->def->regions[0])->operands[next->index];
+    const IrValue *made = source_of(loop.next[i]), *arg = loop.body_arg[i];
     const IrOp *set = made->def;
-    if (!set || set->kind != OP_scatter || ir_enum(set, A_mode) != UPDATE_set ||
-        source_of(set->operands[0]) != arg || !is_used_once(set->operands[0]) ||
+    if (op->kind != OP_for || !set || set->kind != OP_scatter ||
+        !is_made_in(set, loop.body) || source_of(set->operands[0]) != arg ||
+        !is_used_once(arg) || !is_used_once(set->operands[0]) ||
         set->operands[1]->type.rank != 0)
-        return false;
+        return NULL;
     Dim rows = made->type.dims[axis_of(set)];
     return is_known(op->operands[0], &rounds) && ir_dim_is_const(rows) &&
-           rows.c == rounds &&
-           counts_rounds(set->operands[1], loop.index, rounds - 1);
+                   rows.c == rounds &&
+                   counts_rounds(set->operands[1], loop.index, rounds - 1)
+               ? set
+               : NULL;
+}
+
+bool
+ir_for_overwrites(const IrOp *op, int i)
+{
+    const IrOp *set = ir_for_collects(op, i);
+    return set && ir_is_in_kernel(set) && ir_enum(set, A_mode) == UPDATE_set;
 }

@@ -15,6 +15,9 @@
  * of them (pass_grad_add_rows) change in place.  What follows from the step's
  * number and from values outside, moving elements only, is computed again.
  *
+ * Of what a loop sets row by row, a step looks at the gradient of its own row
+ * alone: so that is not set to 0 afterwards.
+ *
  * The gradient of a value from outside through a product with a value of the
  * step, such as a weight's, is no sum over the steps: both sides are kept, and
  * one product after the loop sums over the steps, from the first to the last,
@@ -25,6 +28,7 @@
 #include "ir/loop.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
+#include "ir/rules/overwrites.h"
 #include "passes/autodiff/grad.h"
 
 /* A value that the reverse loop carries. */
@@ -244,6 +248,19 @@ pass_grad_defer_product(Grad *g, const GradProduct *p)
     VEC_PUSH(g->cx->arena, l->products, *p);
     keep(l, p->other);
     return true;
+}
+
+bool
+pass_grad_sets_own_row(const Grad *g, const IrOp *op)
+{
+    const LoopGrad *l = g->loop;
+    if (!l || op->block != forward_body(l))
+        return false;
+    for (int i = 0; i < l->loop.num_carried; i++)
+        if (l->loop.next[i] == op->results[0])
+            return !pass_grad_wanted(g, l->loop.init[i]) &&
+                   ir_for_collects(l->forward, i) == op;
+    return false;
 }
 
 static void

@@ -126,7 +126,9 @@ set_rows(Grad *g, const IrOp *op, IrValue *in_range)
         is = pass_grad2(g, OP_and, is, last);
     }
     IrValue *d = part_of_values(g, op, in_range, is);
-    if (pass_grad_wanted(g, x)) {
+    if (pass_grad_sets_own_row(g, op)) {
+        pass_grad_add(g, x, dy);
+    } else if (pass_grad_wanted(g, x)) {
         IrValue *zeros = ir_const_zeros(g->b, &values->type, g->loc);
         pass_grad_add(g, x,
                       ir_build_scatter(g->b, UPDATE_set, dy, op->operands[1],

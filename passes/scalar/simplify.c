@@ -6,7 +6,8 @@
  *
  *   fold    an elementwise operation of known splats is a constant (ir_eval);
  *           moves that move nothing are their operand (rules[]); moves that
- *           meet are one (simplify_moves.c)
+ *           meet are one (simplify_moves.c); rows that a loop combines with
+ *           others, each once, are set (simplify_rows.c)
  *   share   an operation equal to one that dominates it is that one's value;
  *           so is a read of a variable not written in between
  *   remove  pure operations without uses, last to first, so that a chain dies
@@ -237,6 +238,7 @@ fold_block(Simplify *s, IrBlock *b)
         for (int i = 0; i < op->num_regions; i++)
             fold_block(s, op->regions[i]);
         s->changed |= pass_simplify_skip_inner_move(op);
+        s->changed |= pass_simplify_collected_rows(op);
         IrValue *v = fold(s, op);
         if (v)
             replace(s, op, ir_forwarded(v));

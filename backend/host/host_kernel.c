@@ -132,12 +132,25 @@ is_long(const BeHost *h, const BeKernel *k)
     return h->fn->kind == FUNC_PROGRAM && be_emit_num_chunks(k) > 0;
 }
 
+/* Outputs that begin as inputs. */
+static void
+copy_initial_values(BeHost *h, const IrOp *op)
+{
+    const BeKernel *k = be_kernel_of(h->kernels, op);
+    for (int i = 0; i < k->arrays[K_OUT].len; i++) {
+        const KArray *from = k->arrays[K_OUT].data[i]->from;
+        if (from)
+            be_host_copy_value(h, op->operands[from->index], op->results[i]);
+    }
+}
+
 /* Chunks by all threads, then the rest. */
 static void
 emit_long_kernel(BeHost *h, const IrOp *op)
 {
     BeUnit *u = h->u;
     const BeKernel *k = be_kernel_of(h->kernels, op);
+    copy_initial_values(h, op);
     Val part = kernel_function(h, k, EMIT_PARTIAL), ptrs = kernel_ptrs(h, op);
     Val rest = kernel_function(h, k, EMIT_FINAL), words = kernel_words(h, k);
     int arrays = op->num_operands + op->num_results;
@@ -150,18 +163,6 @@ emit_long_kernel(BeHost *h, const IrOp *op)
     be_host_call_hook(h, offsetof(TfdHooks, parallel), args, 5, "parallel");
     Val whole[] = {ptrs, words, be_word(u, 0), be_word(u, 1)};
     LLVMBuildCall2(u->builder, kernel_type(u), rest, whole, 4, "");
-}
-
-/* Outputs that begin as inputs. */
-static void
-copy_initial_values(BeHost *h, const IrOp *op)
-{
-    const BeKernel *k = be_kernel_of(h->kernels, op);
-    for (int i = 0; i < k->arrays[K_OUT].len; i++) {
-        const KArray *from = k->arrays[K_OUT].data[i]->from;
-        if (from)
-            be_host_copy_value(h, op->operands[from->index], op->results[i]);
-    }
 }
 
 /* The device's own code, by its number in the plan. */

@@ -76,16 +76,27 @@ stored_by(const IrOp *op)
     return ir_updates_part(op) ? op->operands[2] : op->results[0];
 }
 
+static int
+num_ops(const Check *k)
+{
+    return k->a->ops.len + k->b->ops.len;
+}
+
+/* Operation number i of both clusters. */
+static const IrOp *
+op_at(const Check *k, int i)
+{
+    return i < k->a->ops.len ? k->a->ops.data[i]
+                             : k->b->ops.data[i - k->a->ops.len];
+}
+
 typedef bool Test(Check *k, const IrOp *op);
 
 static bool
 all_ops(Check *k, Test *test)
 {
-    for (int i = 0; i < k->a->ops.len; i++)
-        if (!test(k, k->a->ops.data[i]))
-            return false;
-    for (int i = 0; i < k->b->ops.len; i++)
-        if (!test(k, k->b->ops.data[i]))
+    for (int i = 0; i < num_ops(k); i++)
+        if (!test(k, op_at(k, i)))
             return false;
     return true;
 }
@@ -109,12 +120,9 @@ note_op(Check *k, const IrOp *op)
 static const IrOp *
 find_op(const Check *k, bool (*is)(const IrOp *op))
 {
-    for (int i = 0; i < k->a->ops.len; i++)
-        if (is(k->a->ops.data[i]))
-            return k->a->ops.data[i];
-    for (int i = 0; i < k->b->ops.len; i++)
-        if (is(k->b->ops.data[i]))
-            return k->b->ops.data[i];
+    for (int i = 0; i < num_ops(k); i++)
+        if (is(op_at(k, i)))
+            return op_at(k, i);
     return NULL;
 }
 
@@ -124,9 +132,8 @@ find_result(const Check *k)
 {
     const IrOp *widest = NULL;
     int most = -1;
-    for (int i = 0; i < k->a->ops.len + k->b->ops.len; i++) {
-        const IrOp *op = i < k->a->ops.len ? k->a->ops.data[i]
-                                           : k->b->ops.data[i - k->a->ops.len];
+    for (int i = 0; i < num_ops(k); i++) {
+        const IrOp *op = op_at(k, i);
         int count = pass_axes_list(k->f->axes, stored_by(op)).count;
         if (!is_result(k, op) || count <= most)
             continue;
@@ -345,9 +352,8 @@ static int
 count_uses(const Check *k, const IrValue *v)
 {
     int uses = 0;
-    for (int i = 0; i < k->a->ops.len + k->b->ops.len; i++) {
-        const IrOp *op = i < k->a->ops.len ? k->a->ops.data[i]
-                                           : k->b->ops.data[i - k->a->ops.len];
+    for (int i = 0; i < num_ops(k); i++) {
+        const IrOp *op = op_at(k, i);
         for (int j = 0; j < op->num_operands; j++)
             uses += op->operands[j] == v;
     }

@@ -4,7 +4,9 @@
  * A loop that collects the rows of its rounds, as those do that keep values for
  * their gradients, carries an array that begins as zeros and gets row t, or the
  * last row but t, in round t.  When the rounds are as many as the rows, all are
- * replaced, and nobody sees the zeros: so they need not be copied.
+ * replaced, and nobody sees the zeros: so they need not be copied.  What a
+ * round makes of the array must be for the next one alone: it has the zeros of
+ * the rows that are not yet replaced.
  */
 #include "ir/rules/overwrites.h"
 
@@ -72,7 +74,7 @@ static bool
 is_used_once(const IrValue *v)
 {
     Uses u = {.of = v};
-    ir_walk(v->block, count_uses, &u);
+    ir_walk(ir_value_block(v), count_uses, &u);
     return u.num == 1;
 }
 
@@ -103,6 +105,7 @@ ir_for_collects(const IrOp *op, int i)
     if (op->kind != OP_for || !set || set->kind != OP_scatter ||
         !is_made_in(set, loop.body) || source_of(set->operands[0]) != arg ||
         !is_used_once(arg) || !is_used_once(set->operands[0]) ||
+        !is_used_once(made) || !is_used_once(loop.next[i]) ||
         set->operands[1]->type.rank != 0)
         return NULL;
     Dim rows = made->type.dims[axis_of(set)];

@@ -13,6 +13,7 @@
 static const struct {
     const char *rounds, *index, *more, *value;
     bool overwrites;
+    const char *after; /* the row is set; NULL: nothing */
 } loops[] = {
 #define FORWARDS                                                               \
     "%at: i64 mirrored = kernel %t (%x: i32 mirrored) {\n"                     \
@@ -25,16 +26,17 @@ static const struct {
     "%at: i32 mirrored = kernel %t (%x: i32 mirrored) {\n"                     \
     "%l: i32 mirrored = constant {dims=[] dtype=i32 data=[" n "]}\n"           \
     "%y: i32 mirrored = add %l, %x\nyield %y\n}\n"
-#define READS                                                                  \
-    "%r: f32[8, 2] mirrored = kernel %c (%v: f32[8, 2] mirrored) {\n"          \
+#define READS(of)                                                              \
+    "%r: f32[8, 2] mirrored = kernel %" of " (%v: f32[8, 2] mirrored) {\n"     \
     "%w: f32[8, 2] mirrored = neg %v\nyield %w\n}\n"
-    {"8", FORWARDS, "", "set", true},
-    {"8", BACKWARDS("7"), "", "set", true},
-    {"7", FORWARDS, "", "set", false},       /* a row is left */
-    {"8", BACKWARDS("8"), "", "set", false}, /* the first one is */
-    {"8", MORE("1"), "", "set", false},
-    {"8", FORWARDS, "", "add", false}, /* to what was there */
-    {"8", FORWARDS, READS, "set", false},
+    {"8", FORWARDS, "", "set", true, NULL},
+    {"8", BACKWARDS("7"), "", "set", true, NULL},
+    {"7", FORWARDS, "", "set", false, NULL},       /* a row is left */
+    {"8", BACKWARDS("8"), "", "set", false, NULL}, /* the first one is */
+    {"8", MORE("1"), "", "set", false, NULL},
+    {"8", FORWARDS, "", "add", false, NULL}, /* to what was there */
+    {"8", FORWARDS, READS("c"), "set", false, NULL},
+    {"8", FORWARDS, "", "set", false, READS("next")}, /* with rows not set */
 };
 
 static bool
@@ -56,8 +58,9 @@ overwrites(Arena *a, int i)
         "%%next: f32[8, 2] mirrored = kernel %%c, %%at, %%row (%%a: f32[8, 2] "
         "mirrored, %%p: %s mirrored, %%q: f32[2] mirrored) {\n"
         "%%n: f32[8, 2] mirrored = scatter %%a, %%p, %%q {mode=%s}\n"
-        "yield %%n\n}\nyield %%next\n}\nreturn %%all\n}\n",
-        loops[i].rounds, loops[i].index, loops[i].more, type, loops[i].value);
+        "yield %%n\n}\n%syield %%next\n}\nreturn %%all\n}\n",
+        loops[i].rounds, loops[i].index, loops[i].more, type, loops[i].value,
+        loops[i].after ? loops[i].after : "");
     Diag *d = diag_new(a);
     uint16_t file = diag_add_source(d, "loops", text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));

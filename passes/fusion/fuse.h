@@ -85,8 +85,8 @@ bool pass_fuse_is_contraction(const IrOp *op);
 bool pass_fuse_is_reduction(const IrOp *op);
 /* Whether a kernel may contain it together with others. */
 bool pass_fuse_is_fusible(const IrOp *op);
-/* Whether op changes rows of operand i in place: that is the kernel's first
- * operand, and it has no other use in the kernel. */
+/* Whether op changes rows of operand i in place: that is one of the kernel's
+ * first operands, and it has no other use in the kernel. */
 static inline bool
 pass_fuse_updates_in_place(const IrOp *op, int i)
 {

@@ -153,7 +153,8 @@ typedef struct GemmPlan {
     int m_tiles;  /* whose rows of A are packed at once */
     int n_panels; /* of B, likewise */
     int64_t kc, nc;
-    bool k_blocked; /* kc is smaller than k */
+    bool k_blocked;   /* kc is smaller than k */
+    bool skips_zeros; /* of A, at the first and last k of a tile's rows */
     int64_t mc; /* rows whose accumulators are kept in memory, unless they are
                    the result */
     int64_t a_rows; /* of A that are packed once for all blocks of columns; 0:
@@ -165,6 +166,12 @@ typedef struct GemmPlan {
     double cost; /* of packing and of reading in place; packing once is 1 */
 } GemmPlan;
 
+/* Functions that are made before the kernel's own. */
+typedef struct GemmFunctions {
+    Val micro_kernel;
+    Val zeros; /* NULL: the plan skips none */
+} GemmFunctions;
+
 /* The state while the loops around the micro-kernel are emitted. */
 typedef struct GemmCode {
     Emit *e;
@@ -174,11 +181,12 @@ typedef struct GemmCode {
     int64_t bytes;
     Type packed_type; /* of a packed element */
     int64_t packed_bytes;
-    Val micro_kernel;       /* the function */
+    GemmFunctions functions;
     Val packed_a, packed_b; /* as the plan's layouts say; NULL: in place */
     Val c;      /* accumulators: [mc][nc], or of one tile; before them there is
                    room for a tile's */
     Val c_tile; /* of a tile of which only a part is wanted */
+    Val found;  /* where gemm_zeros.c keeps what it finds */
     Val m, n, k;
 } GemmCode;
 
@@ -274,8 +282,9 @@ Val be_gemm_is_shown(GemmCode *t, Val first, Val count, Val column, Val end);
  * itself; made before the kernel's own.  Its parameters: packed A and B,
  * accumulators and the bytes from one row of them to the next, the extent of k,
  * whether to add to the sums of earlier blocks of k, how many columns have
- * accumulators, the first k's number along a line, and rows of A to prefetch
- * (be_gemm_rows_ahead), where they are read in place. */
+ * accumulators, the first k's number along a line, rows of A to prefetch
+ * (be_gemm_rows_ahead), where they are read in place, and the first k that
+ * counts and the end of those (GemmProducts). */
 enum {
     UKERNEL_A,
     UKERNEL_B,
@@ -286,12 +295,36 @@ enum {
     UKERNEL_N,
     UKERNEL_LINE_K,
     UKERNEL_AHEAD,
+    UKERNEL_FIRST,
+    UKERNEL_END,
     UKERNEL_NUM_PARAMS
 };
 Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
 /* Begins that function, whose parameters are then in params; the caller ends
  * it. */
 Val be_gemm_micro_kernel_begin(Emit *e, Val *params);
+
+/* Zeros of A (gemm_zeros.c): whether a plan, whose layouts are set, can skip
+ * them, and the function that finds them. */
+bool be_gemm_can_skip_zeros(const Gemm *g, const GemmPlan *plan);
+Val be_gemm_zeros(Emit *e, const Gemm *g, const GemmPlan *plan);
+/* Memory for it, and that nothing is known of the block of B that follows. */
+void be_gemm_begin_zeros(GemmCode *t);
+void be_gemm_forget_b(const GemmCode *t);
+/* The k of a block that count: those before `first` and from `end` on, a
+ * multiple of 4 each, are +0 in all rows of a tile, and B is finite. */
+typedef struct GemmProducts {
+    Val first, end;
+} GemmProducts;
+/* A block of B, as the micro-kernel reads it, and how many k and columns it
+ * has.
+ */
+typedef struct GemmBlock {
+    Val b, k, n;
+} GemmBlock;
+/* Those of a block for a tile's rows of A, which are at `rows`. */
+GemmProducts be_gemm_find_products(const GemmCode *t, Val rows,
+                                   const GemmBlock *block);
 
 /* Whether every block of k has a multiple of n, a power of two. */
 bool be_gemm_k_is_multiple(const Gemm *g, int n);
@@ -308,12 +341,12 @@ bool be_gemm_divides(const BeKernel *k, int64_t *grain);
 
 /* Begins the code of a gemm: its memory and extents. */
 GemmCode be_gemm_begin(Emit *e, const Gemm *g, const GemmPlan *plan,
-                       Val micro_kernel);
+                       const GemmFunctions *functions);
 /* Rows m .. m_end of one matrix, columns n .. n_end. */
 void be_gemm_multiply(GemmCode *t, Val m, Val m_end, Val n, Val n_end);
 
 /* Executes all items from e->begin to e->end. */
 void be_gemm_emit(Emit *e, const Gemm *g, const GemmPlan *plan,
-                  Val micro_kernel);
+                  const GemmFunctions *functions);
 
 #endif

@@ -264,10 +264,11 @@ typedef struct GemmRange {
 
 /* The rows of a tile: the first one, and how many rows come before the first
  * requested one.  A tile whose rows are read in place does not extend beyond
- * the last row, but begins earlier.  Those to prefetch are at `ahead`, as a
- * call has it. */
+ * the last row, but begins earlier.  Those to prefetch are at `ahead`, and
+ * the products that count are ks, as a call has them. */
 typedef struct Rows {
     Val at, before, ahead;
+    GemmProducts ks;
 } Rows;
 
 static Rows
@@ -300,16 +301,17 @@ call_micro_kernel(GemmCode *t, const Rows *rows, Val columns, Val sums,
                   Val step, const GemmRange *p)
 {
     BeUnit *u = t->e->u;
-    Type type = LLVMGlobalGetValueType(t->micro_kernel);
+    Type type = LLVMGlobalGetValueType(t->functions.micro_kernel);
     Val count = be_sub(u, p->k_end, p->k);
     Val more = be_icmp(u, LLVMIntNE, p->k, be_emit_word(t->e, 0));
     Val across = sums == t->c_tile || !t->gemm->direct
                      ? be_emit_word(t->e, be_gemm_nr(t))
                      : be_sub(u, p->n_end, p->n);
-    Val args[] = {rows->at, columns, sums,      step,       count,
-                  more,     across,  p->line_k, rows->ahead};
-    LLVMBuildCall2(u->builder, type, t->micro_kernel, args, UKERNEL_NUM_PARAMS,
-                   "");
+    Val args[] = {rows->at,    columns,        sums,        step,
+                  count,       more,           across,      p->line_k,
+                  rows->ahead, rows->ks.first, rows->ks.end};
+    LLVMBuildCall2(u->builder, type, t->functions.micro_kernel, args,
+                   UKERNEL_NUM_PARAMS, "");
 }
 
 /* A tile in scratch memory, whose requested part is then added to C. */
@@ -410,6 +412,10 @@ add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
     BeUnit *u = e->u;
     Val from = has_edge_tiles(t) ? sum : be_sub(u, sum, rows->before);
     Val first = be_mul(u, from, be_emit_word(e, t->plan.nc));
+    GemmBlock block = {.k = be_sub(u, p->k_end, p->k)};
+    block.n = be_sub(u, p->n_end, p->n);
+    block.b = b_at(t, p, p->n);
+    GemmProducts ks = be_gemm_find_products(t, rows->at, &block);
     BeLoop l;
     be_loop_begin(u, &l, p->n, p->n_end, be_emit_word(e, be_gemm_nr(t)),
                   "column");
@@ -418,7 +424,7 @@ add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
     tile.n = l.index;
     Val columns = b_at(t, &tile, p->n);
     Val number = be_sub(u, l.index, p->n);
-    Rows own = {rows->at, rows->before, rows_ahead(t, rows, number)};
+    Rows own = {rows->at, rows->before, rows_ahead(t, rows, number), ks};
     Val at = be_add(u, first, number);
     Val to =
         t->gemm->direct ? result_at(t, p->m, l.index) : scratch_at(t, t->c, at);
@@ -643,6 +649,7 @@ multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
     }
     if (t->plan.b.kind != GEMM_IN_PLACE)
         pack_b(t, &block);
+    be_gemm_forget_b(t);
     multiply_m(t, &block, finish);
     be_loop_end(u, &l);
 }
@@ -715,6 +722,7 @@ multiply_all_columns(GemmCode *t, const GemmRange *all)
     begin_n_blocks(t, &columns, &block);
     if (t->plan.b.kind != GEMM_IN_PLACE)
         pack_b(t, &block);
+    be_gemm_forget_b(t);
     multiply_m(t, &block, !t->gemm->direct);
     be_loop_end(u, &columns);
     be_loop_end(u, &blocks);
@@ -740,10 +748,10 @@ be_gemm_multiply(GemmCode *t, Val m, Val m_end, Val n, Val n_end)
 }
 
 GemmCode
-be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
+be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan,
+              const GemmFunctions *functions)
 {
-    GemmCode t = {
-        .e = e, .gemm = p, .plan = *plan, .micro_kernel = micro_kernel};
+    GemmCode t = {.e = e, .gemm = p, .plan = *plan, .functions = *functions};
     t.type = be_emit_type(e, p->contract->dtype);
     t.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
     bool is_bf16 = plan->unit != GEMM_FMA;
@@ -751,6 +759,7 @@ be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
     t.packed_bytes = is_bf16 ? BF16_BYTES : t.bytes;
     assert(plan->mr > 0 && plan->kc > 0 && plan->nc > 0 && plan->mc > 0);
     make_scratch(&t);
+    be_gemm_begin_zeros(&t);
     t.m = be_space_size(e, &p->m);
     t.n = be_emit_extent(e, p->n->extent);
     t.k = be_space_size(e, &p->k);

@@ -474,6 +474,7 @@ make_plan(const Problem *x, GemmLayoutKind a, GemmLayoutKind b, GemmPlan *plan)
     plan->m_tiles = choose_m_tiles(x, plan);
     plan->mc = be_gemm_kept_rows(x->gemm, plan, GEMM_C_BYTES);
     plan->a_rows = choose_a_rows(x, plan);
+    plan->skips_zeros = be_gemm_can_skip_zeros(x->gemm, plan);
     plan->cost = cost_of_a(x, plan) + cost_of_b(x, plan);
     return true;
 }

@@ -10,11 +10,6 @@
  * The loop over k is unrolled: what it does beside the multiplications takes
  * slots of the front end, of which a core has half where a neighbour runs on
  * its other hardware thread.
- *
- * Weights that a mask hides are zeros at the first or last k of a tile, in half
- * of causal attention.  Products of such k are one row instead of mr: zero
- * times B, which is +0, -0 or, where B is not finite, NaN, as in each of the
- * rows.
  */
 #include "backend/gemm/gemm.h"
 
@@ -23,8 +18,6 @@
 enum {
     SHORT_RUN = 16, /* k that are emitted one by one */
     L1_BYTES = 32 << 10,
-    ZERO_GROUP = 16, /* k whose elements of A are compared with 0 together */
-    MIN_K_FOR_ZEROS = 128,
     UNROLLED = 4,   /* k in a round, */
     MANY_SUMS = 16, /* and fewer where each has more multiplications */
     AHEAD = 8,      /* k that are prefetched, */
@@ -39,10 +32,9 @@ typedef struct MicroKernel {
     Type type, vector;
     int64_t bytes;
     bool reads_far; /* rows along k, beyond the second cache */
-    bool looks_for_zeros;
-    bool adds;    /* to sums of earlier blocks of k */
-    bool in_full; /* the number of products is a multiple of the unroll factor
-                     in every block of k */
+    bool adds;      /* to sums of earlier blocks of k */
+    bool in_full;   /* the number of products is a multiple of the unroll factor
+                       in every block of k */
     Val params[UKERNEL_NUM_PARAMS];
 } MicroKernel;
 
@@ -234,24 +226,6 @@ add_products(const MicroKernel *a, Products p, Val begin, Val end, bool in_full,
 
 /* ---- zeros of A ---------------------------------------------------------- */
 
-/* Whether these bits of elements of A are those of +0. */
-static Val
-is_zero(const MicroKernel *a, Val bits)
-{
-    BeUnit *u = a->e->u;
-    if (be_lanes(LLVMTypeOf(bits)))
-        bits = be_intrinsic1(u, "llvm.vector.reduce.or", bits);
-    return be_icmp(u, LLVMIntEQ, bits, be_zero(LLVMTypeOf(bits)));
-}
-
-static Val
-bits_at(const MicroKernel *a, int lanes, Val p)
-{
-    BeUnit *u = a->e->u;
-    Type bits = a->bytes == 8 ? u->i64 : u->i32;
-    return be_load(u, be_vector(bits, lanes), p, (unsigned)a->bytes);
-}
-
 /* Where the rows for a k are. */
 static Val
 rows_at(const MicroKernel *a, Val k)
@@ -260,56 +234,11 @@ rows_at(const MicroKernel *a, Val k)
     return element_at(a, a->params[UKERNEL_A], before);
 }
 
-/* Whether A is 0 in all rows for the group of k that begins there. */
 static Val
-is_zero_group(const MicroKernel *a, Val k)
+columns_at(const MicroKernel *a, Val k)
 {
-    Emit *e = a->e;
-    BeUnit *u = e->u;
-    const GemmPlan *plan = a->plan;
-    bool along_k = plan->a.k_stride == 1;
-    int loads = along_k ? plan->mr : ZERO_GROUP;
-    int lanes = along_k ? ZERO_GROUP : plan->mr;
-    Type bits = be_vector(a->bytes == 8 ? u->i64 : u->i32, lanes);
-    BeLoop l;
-    Val first = rows_at(a, k);
-    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, loads),
-                  be_emit_word(e, 1), "look");
-    Val all = be_loop_carry(u, &l, be_zero(bits));
-    Val p = be_loop_carry(u, &l, first);
-    be_loop_body(u, &l);
-    be_loop_next(&l, 0, be_or(u, all, bits_at(a, lanes, p)));
-    int64_t step = along_k ? plan->a.stride : plan->a.k_stride;
-    be_loop_next(&l, 1, further(a, p, step));
-    be_loop_end(u, &l);
-    return is_zero(a, be_loop_result(&l, 0));
-}
-
-/* The length of the groups that are 0 at the beginning of the first `count` k,
- * or at the end: with few other k there can be none, and most A have none: so
- * one element is looked at before. */
-static Val
-zeros_at(const MicroKernel *a, Val count, bool at_end)
-{
-    Emit *e = a->e;
-    BeUnit *u = e->u;
-    Val none = be_emit_word(e, 0), group = be_emit_word(e, ZERO_GROUP);
-    Val last = be_sub(u, a->params[UKERNEL_K], be_emit_word(e, 1));
-    Val sample = rows_at(a, at_end ? be_max(u, last, none) : none);
-    Val end = be_sub(u, count, be_emit_word(e, ZERO_GROUP - 1));
-    BeLoop l;
-    end = be_select(u, is_zero(a, bits_at(a, 0, sample)), end, none);
-    be_loop_begin(u, &l, none, end, NULL, "zeros");
-    Val length = be_loop_carry(u, &l, none);
-    be_loop_body(u, &l);
-    Val more = be_add(u, l.index, group), first = l.index;
-    if (at_end)
-        first = be_sub(u, a->params[UKERNEL_K], more);
-    Val zero = is_zero_group(a, first);
-    l.step = be_select(u, zero, group, be_max(u, end, group));
-    be_loop_next(&l, 0, be_select(u, zero, more, length));
-    be_loop_end(u, &l);
-    return be_loop_result(&l, 0);
+    Val before = be_mul(a->e->u, k, be_emit_word(a->e, a->plan->b.k_stride));
+    return element_at(a, a->params[UKERNEL_B], before);
 }
 
 enum { ZEROS = 4 }; /* zero products of a round */
@@ -330,64 +259,55 @@ zero_products(const MicroKernel *a, Val p)
     return LLVMBuildFAdd(u->builder, sums[0], sums[1], "");
 }
 
-/* Adds zero times B for the k of groups: a sum of zeros is -0 where all of them
- * are. */
+/* Whether one of the sums, all of them zeros, is -0. */
+static Val
+has_negative_zero(const MicroKernel *a, const Val *sums)
+{
+    BeUnit *u = a->e->u;
+    Type bits = be_retype(a->vector, a->bytes == 8 ? u->i64 : u->i32);
+    Val all = be_zero(bits);
+    for (int v = 0; v < a->plan->vectors; v++)
+        all = be_or(u, all, LLVMBuildBitCast(u->builder, sums[v], bits, ""));
+    Val negative = be_icmp(u, LLVMIntSLT, all, be_zero(bits));
+    return be_intrinsic1(u, "llvm.vector.reduce.or", negative);
+}
+
+/* Adds zero times B, which is finite, for the k from begin to end, a multiple
+ * of ZEROS: what is +0 in all columns stays so, and leaves only -0. */
 static void
-add_zero_products(const MicroKernel *a, Val begin, Val end, Val *sums)
+add_zero_products(const MicroKernel *a, Val begin, Val end, Val *acc)
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
-    int vectors = a->plan->vectors;
+    int vectors = a->plan->vectors, num = a->plan->mr * vectors;
+    Val sums[BE_MAX_VECTORS], next[BE_MAX_VECTORS];
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_emit_word(e, ZEROS), "zero");
+    be_loop_begin(u, &l, begin, end, NULL, "zero");
     for (int v = 0; v < vectors; v++)
-        sums[v] = be_loop_carry(u, &l, sums[v]);
+        sums[v] = be_loop_carry(u, &l, be_float(a->vector, -0.0));
     be_loop_body(u, &l);
-    Val before = be_mul(u, l.index, be_emit_word(e, a->plan->b.k_stride));
-    Val first = element_at(a, a->params[UKERNEL_B], before);
+    Val first = columns_at(a, l.index);
     for (int v = 0; v < vectors; v++) {
-        Val more = zero_products(a, further(a, first, v * a->plan->lanes));
-        be_loop_next(&l, v, LLVMBuildFAdd(u->builder, sums[v], more, ""));
+        Val sum = zero_products(a, further(a, first, v * a->plan->lanes));
+        next[v] = LLVMBuildFAdd(u->builder, sums[v], sum, "");
+        be_loop_next(&l, v, next[v]);
     }
+    Val more = has_negative_zero(a, next), rest = be_sub(u, end, l.index);
+    l.step = be_select(u, more, be_emit_word(e, ZEROS), rest);
     be_loop_end(u, &l);
-    for (int v = 0; v < vectors; v++)
-        sums[v] = be_loop_result(&l, v);
+    for (int i = 0; i < num; i++)
+        acc[i] = LLVMBuildFAdd(u->builder, acc[i],
+                               be_loop_result(&l, i % vectors), "");
 }
 
 /* The products from number `begin` to `end`. */
 static void
 accumulate_from_to(const MicroKernel *a, Val begin, Val end, Val *acc)
 {
-    BeUnit *u = a->e->u;
-    const GemmPlan *plan = a->plan;
-    Val before = be_mul(u, begin, be_emit_word(a->e, plan->b.k_stride));
-    Products all = {.step = plan->a.k_stride};
+    Products all = {.step = a->plan->a.k_stride};
     all.rows = rows_at(a, begin);
-    all.columns = element_at(a, a->params[UKERNEL_B], before);
+    all.columns = columns_at(a, begin);
     add_products(a, all, begin, end, a->in_full, acc);
-}
-
-/* Accumulators begin with +0, to which the first zeros add nothing but NaN. */
-static void
-accumulate_around_zeros(const MicroKernel *a, Val *acc)
-{
-    Emit *e = a->e;
-    BeUnit *u = e->u;
-    int num = a->plan->mr * a->plan->vectors, vectors = a->plan->vectors;
-    Val sums[BE_MAX_VECTORS], all = a->params[UKERNEL_K];
-    Val begin = zeros_at(a, all, false);
-    Val end = be_sub(u, all, zeros_at(a, be_sub(u, all, begin), true));
-    for (int v = 0; v < vectors; v++)
-        sums[v] = be_zero(a->vector);
-    add_zero_products(a, be_emit_word(e, 0), begin, sums);
-    for (int i = 0; i < num; i++)
-        acc[i] = sums[i % vectors];
-    accumulate_from_to(a, begin, end, acc);
-    for (int v = 0; v < vectors; v++)
-        sums[v] = be_float(a->vector, -0.0);
-    add_zero_products(a, end, all, sums);
-    for (int i = 0; i < num; i++)
-        acc[i] = LLVMBuildFAdd(u->builder, acc[i], sums[i % vectors], "");
 }
 
 /* ---- layouts of A -------------------------------------------------------- */
@@ -395,10 +315,10 @@ accumulate_around_zeros(const MicroKernel *a, Val *acc)
 static void
 accumulate_k(const MicroKernel *a, Val *acc)
 {
-    if (a->looks_for_zeros)
-        accumulate_around_zeros(a, acc);
-    else
-        accumulate_from_to(a, be_emit_word(a->e, 0), a->params[UKERNEL_K], acc);
+    Val end = a->params[UKERNEL_END];
+    accumulate_from_to(a, a->params[UKERNEL_FIRST], end, acc);
+    if (a->plan->skips_zeros)
+        add_zero_products(a, end, a->params[UKERNEL_K], acc);
 }
 
 /* Those of a line. */
@@ -612,18 +532,6 @@ reads_far(const Emit *e, const Gemm *g, const GemmPlan *plan)
            is_far(e, g->a.plain->load.array);
 }
 
-/* Whether a look at A's elements costs little beside the products: those of a
- * group are vectors in memory, and there is a first and a last one. */
-static bool
-looks_for_zeros(const Gemm *g, const GemmPlan *plan)
-{
-    for (int i = 0; i < g->k.count; i++)
-        if (!ir_dim_is_const(g->k.vars[i]->extent))
-            return false;
-    return plan->kc >= MIN_K_FOR_ZEROS && plan->mr > 1 &&
-           (plan->a.k_stride == 1 || plan->a.stride == 1);
-}
-
 bool
 be_gemm_k_is_multiple(const Gemm *g, int n)
 {
@@ -649,8 +557,8 @@ Val
 be_gemm_micro_kernel_begin(Emit *e, Val *params)
 {
     BeUnit *u = e->u;
-    Type types[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64,
-                    u->i1,  u->i64, u->i64, u->ptr};
+    Type types[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64, u->i1,
+                    u->i64, u->i64, u->ptr, u->i64, u->i64};
     Val fn = be_func_begin(u, "micro_kernel", u->nothing, types,
                            UKERNEL_NUM_PARAMS, false);
     be_func_attr(u, "noinline");
@@ -671,7 +579,6 @@ be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
     a.vector = be_vector(a.type, plan->lanes);
     a.bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
     a.reads_far = reads_far(e, g, plan);
-    a.looks_for_zeros = looks_for_zeros(g, plan);
     a.in_full = be_gemm_k_is_multiple(g, unroll_factor(plan));
     Val fn = be_gemm_micro_kernel_begin(e, a.params);
     Val acc[BE_MAX_CARRIED];

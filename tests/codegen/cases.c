@@ -91,8 +91,11 @@ cases_check(Arena *a, const BeKernels *kernels, RtCode *const *codes, int num,
     for (int i = 0; i < kernels->len; i++) {
         int64_t dims[RUN_MAX_DIMS];
         run_dims(kernels->data[i], n, dims);
-        for (int v = 0; v < RUN_NUM_VALUES + (n > 1); v++) {
-            RunCase c = {kernels->data[i], dims, v + i, (RunValues)v};
+        int num_values = n > 1 ? RUN_NUM_FOR_PRODUCTS : RUN_NUM_VALUES;
+        for (int v = 0; v < num_values; v++) {
+            /* the first operand is sparse: it is A, mostly */
+            int seed = v == RUN_SPARSE_FINITE ? 2 * i + 1 : v + i;
+            RunCase c = {kernels->data[i], dims, seed, (RunValues)v};
             const char *wrong = run_compare(a, codes, num, &c);
             if (wrong)
                 print_error("n = %d, %s\n", (int)n, wrong);

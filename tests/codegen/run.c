@@ -127,7 +127,7 @@ made_up_float(DType t, uint64_t r, RunValues values)
 
 /* Of an array of zeros, or one that such an array is multiplied with. */
 static Scalar
-made_up_sparse(DType t, uint64_t r, bool zeros)
+made_up_sparse(DType t, uint64_t r, bool zeros, bool finite)
 {
     double tiny = t == DT_f64 ? 1e-200 : 1e-30;
     double x =
@@ -135,7 +135,7 @@ made_up_sparse(DType t, uint64_t r, bool zeros)
     bool rare = (r >> 1) % 500 == 0;
     if (zeros)
         return scalar_float(t, rare ? x : 0.0);
-    if (rare && (r >> 20) % 8 == 0)
+    if (rare && !finite && (r >> 20) % 8 == 0)
         return scalar_float(t, INFINITY);
     return scalar_float(t, rare ? x : -x);
 }
@@ -163,8 +163,9 @@ make_up(const KArray *a, int64_t size, void *to, uint64_t seed,
         uint64_t r = next_random(&seed);
         bool is_float = dtype_is_float(a->dtype);
         Scalar x = !is_float ? made_up_int(a->dtype, r, values)
-                   : values == RUN_SPARSE
-                       ? made_up_sparse(a->dtype, r, first % 2)
+                   : values >= RUN_SPARSE
+                       ? made_up_sparse(a->dtype, r, first % 2,
+                                        values == RUN_SPARSE_FINITE)
                        : made_up_float(a->dtype, r, values);
         if (negative && dtype_is_float(a->dtype))
             x.f = -x.f;

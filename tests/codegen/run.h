@@ -25,13 +25,15 @@ TfdKernel *run_find_kernel(const RtCode *code, const char *name);
  * among them; -0 and numbers that underflow when multiplied (of
  * bf16, or almost).  For products,
  * every second array is zero but for few numbers, and the others are negative
- * but for few positive ones and infinities. */
+ * but for few positive ones and infinities, or without these. */
 typedef enum RunValues {
     RUN_TAME,
     RUN_WILD,
     RUN_TINY,
     RUN_NUM_VALUES,
-    RUN_SPARSE = RUN_NUM_VALUES
+    RUN_SPARSE = RUN_NUM_VALUES,
+    RUN_SPARSE_FINITE,
+    RUN_NUM_FOR_PRODUCTS
 } RunValues;
 
 typedef struct RunCase {

@@ -130,11 +130,19 @@ begin_reverse(LoopGrad *l, IrBlock *outer)
         IrValue *v = l->wanted.data[i], *sum = carry_gradient(l, outer, v, v);
         pass_adjoint_of(g, v)->gradient = sum;
     }
-    int first = l->carried.len;
     for (int i = 0; i < loop->num_carried; i++)
         if (pass_grad_wanted(g, loop->body_arg[i]))
             carry_gradient(l, outer, loop->result[i], loop->body_arg[i]);
-    for (int i = 0, k = first; i < loop->num_carried; i++)
+}
+
+/* A step's gradients arrive at what the forward loop yields, which may be a
+ * value from outside. */
+static void
+begin_step(LoopGrad *l)
+{
+    Grad *g = l->g;
+    const IrLoop *loop = &l->loop;
+    for (int i = 0, k = l->wanted.len; i < loop->num_carried; i++)
         if (pass_grad_wanted(g, loop->body_arg[i]))
             pass_grad_add(g, loop->next[i], l->carried.data[k++].arg);
 }
@@ -462,6 +470,7 @@ pass_grad_rule_for(Grad *g, const IrOp *op)
     begin_reverse(&l, outer);
     g->loop = &l;
     g->b = reverse_body(&l);
+    begin_step(&l);
     pass_grad_sweep(g, l.loop.yield->prev);
     end_reverse(&l);
     g->b = outer;

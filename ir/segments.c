@@ -257,11 +257,13 @@ is_follower(const Follow *f, const IrValue *v)
     return is_marked(f->x, &f->x->followers, v);
 }
 
-/* Whether op stores elements of a follower elsewhere, each when it is read. */
+/* Whether op stores elements of a follower elsewhere, each when it is read: not
+ * in its bytes, which begin as another value. */
 static bool
 stores_in_step(const Follow *f, const IrOp *op)
 {
-    return ir_updates_part(op) && !is_follower(f, op->operands[0]) &&
+    return ir_updates_part(op) && op->results[0] != f->made &&
+           !is_follower(f, op->operands[0]) &&
            !is_follower(f, op->operands[1]) &&
            ir_type_same_shape(&op->operands[2]->type, f->shape);
 }
@@ -291,16 +293,26 @@ follow(Follow *f, const IrOp *op)
     return good;
 }
 
+/* Whether axes of these extents have one element together. */
+static bool
+is_one_element(const Dim *extents, int num)
+{
+    for (int i = 0; i < num; i++)
+        if (!ir_dim_equal(extents[i], ir_dim_const(1)))
+            return false;
+    return true;
+}
+
 bool
 ir_updates_part(const IrOp *op)
 {
     if (op->kind != OP_scatter)
         return false;
     const IrType *place = &op->operands[1]->type;
-    for (int i = 0; i < place->rank; i++)
-        if (!ir_dim_equal(place->dims[i], ir_dim_const(1)))
-            return false;
-    return ir_int(op, A_axis) < op->results[0]->type.rank - 1;
+    const IrType *whole = &op->results[0]->type;
+    int after = (int)ir_int(op, A_axis) + 1;
+    return is_one_element(place->dims, place->rank) &&
+           !is_one_element(whole->dims + after, whole->rank - after);
 }
 
 /* Whether the only use of parameter o in the kernel is the scatter that changes

@@ -47,9 +47,10 @@ IrOverwrites ir_overwrites(Arena *a, const IrModule *m);
  * that rows of it for their reductions; or it changes rows of it. */
 bool ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r);
 
-/* Whether op is a scatter that changes one part of a value, all along the last
- * axis, at a place that is one number: beside maps of the part's elements a
- * kernel stores each of them where it is computed. */
+/* Whether op is a scatter that changes one part of a value, at a place that is
+ * one number, and elements of the part that are neighbours are so in the value:
+ * beside maps of the part's elements a kernel stores each of them where it is
+ * computed. */
 bool ir_updates_part(const IrOp *op);
 
 /* Whether a kernel contains op. */

@@ -337,9 +337,13 @@ runs_along_memory(const Expr *e, const ExprVar *last)
 static bool
 stores_along_memory(const Build *b, const ExprVar *last)
 {
-    const Output *o = &b->outputs.data[0];
-    return !o->guard ||
-           ir_dim_equal(be_index_coef(&o->at, &last->var), ir_dim_const(1));
+    for (int i = 0; i < b->outputs.len; i++) {
+        const Output *o = &b->outputs.data[i];
+        Dim step = be_index_coef(&o->at, &last->var);
+        if (o->guard && !ir_dim_equal(step, ir_dim_const(1)))
+            return false;
+    }
+    return true;
 }
 
 /* The index of the row space in the lanes, or NULL: then it is the last one of

@@ -103,6 +103,11 @@ static const struct {
     "%v: f32[" part "] mirrored = broadcast %c {dims=[" part "]}\n"            \
     "%b: f32[" dims "] mirrored = broadcast %c {dims=[" dims "]}\n"            \
     "%t: f32[" dims "] mirrored = "
+#define ONE_ROW                                                                \
+    "%i: i64[1] mirrored = constant {dims=[1] dtype=i64 data=[0]}\n"           \
+    "%c: f32 mirrored = constant {dims=[] dtype=f32 data=[2.0]}\n"             \
+    "%b: f32[1, 8] mirrored = broadcast %c {dims=[1, 8]}\n"                    \
+    "%t: f32[1, 8] mirrored = scatter %b, %i, %x {mode=add}\n"
     {WIDE("y", "neg %x"), "%y", "f32[4, 8]", true},
     /* rows are reduced before they are stored */
     {SUM("x", "1", "4, 1") WIDE("y", "div %x, %s"), "%y", "f32[4, 8]", true},
@@ -129,12 +134,20 @@ static const struct {
     {PARTS("4, 8", "3, 4, 8") "scatter %b, %i, %v {mode=set}\n" WIDE("y",
                                                                      "neg %x"),
      "%y, %t", "f32[4, 8], f32[3, 4, 8]", true},
+    /* but not in the bytes of what it changes, which begins as %b */
+    {ONE_ROW "%y: f32[1, 8] mirrored = neg %b\n", "%t, %y",
+     "f32[1, 8], f32[1, 8]", false},
+    {ONE_ROW "%y: f32[1, 8] mirrored = neg %x\n", "%y, %t",
+     "f32[1, 8], f32[1, 8]", true},
     /* it begins as another result does, or its elements are no neighbours */
     {PARTS("8", "4, 8") "scatter %x, %i, %v {mode=set}\n" WIDE("y", "neg %x"),
      "%y, %t", "f32[4, 8], f32[4, 8]", false},
     {PARTS("4, 8", "4, 8, 3") "scatter %b, %i, %x {mode=set axis=2}\n" WIDE(
          "y", "neg %x"),
      "%y, %t", "f32[4, 8], f32[4, 8, 3]", false},
+    {PARTS("4, 8, 1", "4, 8, 3, 1") "scatter %b, %i, %x {mode=set axis=2}\n"
+                                    "%y: f32[4, 8, 1] mirrored = neg %x\n",
+     "%y, %t", "f32[4, 8, 1], f32[4, 8, 3, 1]", false},
 };
 
 static bool
@@ -146,16 +159,18 @@ may_overwrite(Arena *a, int i, const char *device)
     str_add(&s, "tfd-ir 1 phase replicated\n"
                 "strategy one_device devices \"");
     str_add(&s, device);
-    str_add(&s, "\" replicas 1\n"
-                "func @f(%a: f32[4, 8] mirrored) program {\n");
+    int first = (int)strcspn(types, "]") + 1; /* %x has it, too */
+    str_addf(&s,
+             "\" replicas 1\n"
+             "func @f(%%a: %.*s mirrored) program {\n%%r: %.*s mirrored",
+             first, types, first, types);
     const char *second = two ? strstr(types, ", f32") + 2 : NULL;
-    str_add(&s, "%r: f32[4, 8] mirrored");
     if (two)
         str_addf(&s, ", %%q: %s mirrored", second);
     str_addf(&s,
-             " = kernel %%a (%%x: f32[4, 8] mirrored) {\n%syield %s\n}\n"
+             " = kernel %%a (%%x: %.*s mirrored) {\n%syield %s\n}\n"
              "return %%r\n}\n",
-             kernels[i].body, kernels[i].yields);
+             first, types, kernels[i].body, kernels[i].yields);
     const char *text = str_text(&s);
     Diag *d = diag_new(a);
     uint16_t file = diag_add_source(d, "kernels", text, strlen(text));

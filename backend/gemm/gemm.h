@@ -339,6 +339,16 @@ void be_gemm_choose_cells(const BeKernel *k, const Gemm *g, GemmPlan *plan);
  * are; *grain is then the fewest items that are worth a second thread, or 0. */
 bool be_gemm_divides(const BeKernel *k, int64_t *grain);
 
+/* The address of an element of memory for accumulators. */
+static inline Val
+be_gemm_scratch_at(const GemmCode *t, Val base, Val index)
+{
+    return LLVMBuildGEP2(t->e->u->builder, t->type, base, &index, 1, "");
+}
+/* What is computed from the accumulators of rows from .. to, columns first ..
+ * end (gemm_epilogue.c). */
+void be_gemm_epilogue_rows(GemmCode *t, Val from, Val to, Val first, Val end);
+
 /* Begins the code of a gemm: its memory and extents. */
 GemmCode be_gemm_begin(Emit *e, const Gemm *g, const GemmPlan *plan,
                        const GemmFunctions *functions);

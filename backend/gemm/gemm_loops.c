@@ -1,10 +1,8 @@
 /*
- * gemm_loops.c - the loops around the micro-kernel, and the epilogue
+ * gemm_loops.c - the loops around the micro-kernel and the epilogue
  *
- * The micro-kernel computes a tile of C from packed A and B (gemm_pack.c) and
- * leaves its accumulators in memory, where the epilogue reads them, a row at a
- * time.  So the epilogue is emitted once, or twice where rows end within a
- * vector, however many accumulators a tile has.
+ * The micro-kernel computes a tile of C from packed A and B (gemm_pack.c), and
+ * leaves its accumulators in memory for the epilogue (gemm_epilogue.c).
  *
  *   for each block of nc columns
  *     for each block of kc products
@@ -34,10 +32,7 @@
 
 #include <assert.h>
 
-enum {
-    ALIGN = 64,
-    LONG_EPILOGUE = 200, /* code size */
-};
+enum { ALIGN = 64 };
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -92,12 +87,6 @@ make_scratch(GemmCode *t)
 }
 
 static Val
-scratch_at(const GemmCode *t, Val base, Val index)
-{
-    return LLVMBuildGEP2(t->e->u->builder, t->type, base, &index, 1, "");
-}
-
-static Val
 packed_at(const GemmCode *t, Val base, Val index)
 {
     return LLVMBuildGEP2(t->e->u->builder, t->packed_type, base, &index, 1, "");
@@ -113,87 +102,6 @@ plain_at(GemmCode *t, const GemmOperand *o, Val row, Val column, Val product)
     be_space_delinearize(e, &t->gemm->k, product);
     e->indices[t->gemm->n->id] = (EmitIndex){.base = column};
     return be_gemm_plain_here(t, o);
-}
-
-/* ---- the epilogue -------------------------------------------------------- */
-
-/* Columns begin .. end of the current row; the accumulator of the first one is
- * at `sums`.  With a mask if they may end within a vector. */
-static void
-epilogue_columns(GemmCode *t, Val begin, Val end, Val sums, bool with_mask)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    const Gemm *p = t->gemm;
-    int lanes = t->plan.lanes;
-    EmitTile outer = e->tile;
-    BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_emit_word(e, lanes), "column");
-    be_loop_body(u, &l);
-    e->tile.lanes = lanes;
-    e->tile.lane = p->n;
-    if (with_mask)
-        e->tile.mask[0] =
-            be_emit_first_lanes(e, be_sub(u, end, l.index), lanes);
-    e->indices[p->n->id] = (EmitIndex){.base = l.index};
-    e->accumulators = scratch_at(t, sums, be_sub(u, l.index, begin));
-    be_emit_slice(e, &p->epilogue, &p->loop->loop.body);
-    be_loop_end(u, &l);
-    e->tile = outer;
-}
-
-/* Whether rows end within a vector, and vectors before the last have code of
- * their own: masked stores are slow on some machines. */
-static bool
-ends_apart(const GemmCode *t)
-{
-    Dim extent = t->gemm->n->extent;
-    int64_t lanes = t->plan.lanes;
-    bool is_short = ir_dim_is_const(extent) && extent.c < lanes;
-    return !is_short &&
-           be_kernel_code_size(&t->gemm->loop->loop.body) <= LONG_EPILOGUE;
-}
-
-/* One row, whose accumulators are at `sums`. */
-static void
-epilogue_row(GemmCode *t, Val row, Val sums, Val first, Val end)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    const Gemm *p = t->gemm;
-    Dim extent = p->n->extent;
-    be_space_delinearize(e, &p->m, row);
-    e->tile = (EmitTile){.rows = 1, .vectors = 1};
-    be_emit_slice(e, &p->epilogue, &e->k->body);
-    bool in_vectors = ir_dim_is_const(extent) && extent.c % t->plan.lanes == 0;
-    if (!in_vectors && ends_apart(t)) {
-        Val count = be_sub(u, end, first);
-        Val rest = LLVMBuildURem(u->builder, count,
-                                 be_emit_word(e, t->plan.lanes), "");
-        Val whole = be_sub(u, count, rest), middle = be_add(u, first, whole);
-        epilogue_columns(t, first, middle, sums, false);
-        sums = scratch_at(t, sums, whole);
-        first = middle;
-    }
-    epilogue_columns(t, first, end, sums, !in_vectors);
-}
-
-/* Rows from .. to, columns first .. end. */
-static void
-epilogue_rows(GemmCode *t, Val from, Val to, Val first, Val end)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    EmitTile outer = e->tile;
-    BeLoop l;
-    be_emit_find_varying(e, NULL);
-    be_loop_begin(u, &l, from, to, be_emit_word(e, 1), "row");
-    be_loop_body(u, &l);
-    Val before =
-        be_mul(u, be_sub(u, l.index, from), be_emit_word(e, t->plan.nc));
-    epilogue_row(t, l.index, scratch_at(t, t->c, before), first, end);
-    be_loop_end(u, &l);
-    e->tile = outer;
 }
 
 /* ---- accumulators that are kept ------------------------------------------ */
@@ -220,7 +128,7 @@ result_at(const GemmCode *t, Val row, Val column)
     be_space_delinearize(e, &t->gemm->m, row);
     e->indices[t->gemm->n->id] = (EmitIndex){.base = column};
     EmitAddress a = be_address_of(e, &store->store.at);
-    return scratch_at(t, e->arrays[array->role][array->index], a.base);
+    return be_gemm_scratch_at(t, e->arrays[array->role][array->index], a.base);
 }
 
 /* Adds `rows` rows, from number `first` on, and at most `columns` columns of
@@ -398,8 +306,8 @@ rows_ahead(const GemmCode *t, const Rows *rows, Val column)
     Val row = be_mul(u, panel, be_emit_word(e, be_gemm_rows_ahead(&t->plan)));
     row = LLVMBuildURem(b, row, be_emit_word(e, t->plan.mr), "");
     row = be_add(u, row, be_emit_word(e, t->plan.mr));
-    return scratch_at(t, rows->at,
-                      be_mul(u, row, be_emit_word(e, t->plan.a.stride)));
+    return be_gemm_scratch_at(
+        t, rows->at, be_mul(u, row, be_emit_word(e, t->plan.a.stride)));
 }
 
 /* A tile's rows times all columns of p; `sum` is the number of the first
@@ -426,8 +334,8 @@ add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
     Val number = be_sub(u, l.index, p->n);
     Rows own = {rows->at, rows->before, rows_ahead(t, rows, number), ks};
     Val at = be_add(u, first, number);
-    Val to =
-        t->gemm->direct ? result_at(t, p->m, l.index) : scratch_at(t, t->c, at);
+    Val to = t->gemm->direct ? result_at(t, p->m, l.index)
+                             : be_gemm_scratch_at(t, t->c, at);
     add_tile(t, &own, columns, to, &tile);
     be_loop_end(u, &l);
 }
@@ -611,7 +519,41 @@ multiply_m(GemmCode *t, const GemmRange *p, bool finish)
     Val kept = finish ? be_emit_word(e, 0) : be_sub(u, l.index, p->m);
     add_rows(t, kept, &some);
     if (finish)
-        epilogue_rows(t, some.m, some.m_end, p->n, p->n_end);
+        be_gemm_epilogue_rows(t, some.m, some.m_end, p->n, p->n_end);
+    be_loop_end(u, &l);
+}
+
+/* Whether few tiles of rows, that stay in L2, share columns of B that do not:
+ * each of these is then read once if its loop is the outer one. */
+static bool
+goes_by_columns(const GemmCode *t)
+{
+    enum { FEW_TILES = 8 };
+    const GemmPlan *plan = &t->plan;
+    const BeKernel *k = t->e->k;
+    int64_t rows = be_space_bound(k, &t->gemm->m);
+    int64_t l2 = be_gemm_l2_bytes(t->e->target);
+    return plan->a.kind == GEMM_IN_PLACE && plan->b.kind == GEMM_IN_PLACE &&
+           t->gemm->direct && rows <= (int64_t)FEW_TILES * plan->mr &&
+           rows * plan->kc * t->bytes <= l2 / 2 &&
+           plan->nc * plan->kc * t->bytes > l2 / 2;
+}
+
+/* All rows of p for a tile's columns, and then for the next. */
+static void
+multiply_by_columns(GemmCode *t, const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, p->n, p->n_end, be_emit_word(e, be_gemm_nr(t)),
+                  "panel");
+    be_loop_body(u, &l);
+    GemmRange panel = *p;
+    panel.n = l.index;
+    panel.n_end = end_of(e, l.index, be_gemm_nr(t), p->n_end);
+    be_gemm_forget_b(t);
+    multiply_m(t, &panel, false);
     be_loop_end(u, &l);
 }
 
@@ -650,7 +592,10 @@ multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
     if (t->plan.b.kind != GEMM_IN_PLACE)
         pack_b(t, &block);
     be_gemm_forget_b(t);
-    multiply_m(t, &block, finish);
+    if (goes_by_columns(t))
+        multiply_by_columns(t, &block);
+    else
+        multiply_m(t, &block, finish);
     be_loop_end(u, &l);
 }
 
@@ -667,7 +612,7 @@ multiply_and_finish(GemmCode *t, const GemmRange *p)
     some.m = l.index;
     some.m_end = end_of(e, l.index, t->plan.mc, p->m_end);
     multiply_k_blocks(t, &some, false);
-    epilogue_rows(t, some.m, some.m_end, p->n, p->n_end);
+    be_gemm_epilogue_rows(t, some.m, some.m_end, p->n, p->n_end);
     be_loop_end(u, &l);
 }
 
@@ -764,23 +709,4 @@ be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan,
     t.n = be_emit_extent(e, p->n->extent);
     t.k = be_space_size(e, &p->k);
     return t;
-}
-
-bool
-be_gemm_is_result(const Emit *e, const KNode *n)
-{
-    return e->gemm && e->gemm->gemm->contract == n;
-}
-
-void
-be_gemm_load_result(Emit *e, const KNode *n)
-{
-    BeUnit *u = e->u;
-    const GemmCode *t = e->gemm;
-    Type vector = be_vector(t->type, e->tile.lanes);
-    for (int v = 0; v < e->tile.vectors; v++) {
-        Val p =
-            be_offset_const(u, e->accumulators, v * e->tile.lanes * t->bytes);
-        be_emit_set(e, n, 0, v, be_load(u, vector, p, (unsigned)t->bytes));
-    }
 }

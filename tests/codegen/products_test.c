@@ -10,6 +10,8 @@
  */
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
 #include "backend/cpu/cpu_kernel.h"
 #include "tests/codegen/cases.h"
 
@@ -266,6 +268,10 @@ static const CodegenCase cases[] = {
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},
      "%r: T[9, 64] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    /* ... and larger than the second cache, so that all rows share a tile's */
+    {"T[9, 160]",
+     {"T[9, 700]", "T[700, 160]"},
+     "%r: T[9, 160] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
     /* zeros at the first and last k of a tile, along k and along rows, in one
      * and several blocks, with an epilogue, in a batch */
     {"T[45, 70]",
@@ -473,6 +479,60 @@ few_rows_are_divided_by_columns(void **state)
     arena_release(a);
 }
 
+/* Elements of A before this k are zeros; one of B is infinite, for such a k. */
+enum { FIRST_K = 100, INFINITE_K = 5, INFINITE_COLUMN = 60, LAST_K = 700 };
+
+/* A product of so many rows and columns; A is stored along its rows or k. */
+static void
+check_infinity(const CodegenCase *c, int rows, int columns, bool along_k)
+{
+    static float x[64 * LAST_K], y[LAST_K * 160], r[64 * 160];
+    Arena *a = arena_new(NULL, "products");
+    BeKernels kernels = cases_kernels(a, c, 1, "f32", 600);
+    for (int k = 0; k < LAST_K; k++) {
+        for (int i = 0; i < rows; i++)
+            x[along_k ? i * LAST_K + k : k * rows + i] = k >= FIRST_K;
+        for (int j = 0; j < columns; j++)
+            y[k * columns + j] = (float)(j - k % 2);
+    }
+    y[INFINITE_K * columns + INFINITE_COLUMN] = INFINITY;
+    RtCode *code = run_compile(&kernels, "native", 2);
+    void *ptrs[] = {x, y, r};
+    run_find_kernel(code, kernels.data[0]->name)(ptrs, NULL, 0, rows);
+    for (int i = 0; i < rows * columns; i++) {
+        int j = i % columns;
+        if (j == INFINITE_COLUMN)
+            assert_true(isnan(r[i]));
+        else
+            assert_true(r[i] == (LAST_K - FIRST_K) * ((float)j - 0.5F));
+    }
+    rt_code_close(code);
+    arena_release(a);
+}
+
+/* Zeros of A are left out only where B is finite: in all its panels. */
+static void
+zeros_are_multiplied_with_infinities(void **state)
+{
+    (void)state;
+    static const CodegenCase cases_of_zeros[] = {
+        {"T[9, 160]",
+         {"T[9, 700]", "T[700, 160]"},
+         "%r: T[9, 160] per_replica = dot %a, %b {contract_x=[1] "
+         "contract_y=[0]}"},
+        {"T[64, 70]",
+         {"T[64, 700]", "T[700, 70]"},
+         "%r: T[64, 70] per_replica = dot %a, %b {contract_x=[1] "
+         "contract_y=[0]}"},
+        {"T[64, 70]",
+         {"T[700, 64]", "T[700, 70]"},
+         "%r: T[64, 70] per_replica = dot %a, %b {contract_x=[0] "
+         "contract_y=[0]}"}};
+    check_infinity(&cases_of_zeros[0], 9, 160, true);
+    check_infinity(&cases_of_zeros[1], 64, 70, true);
+    check_infinity(&cases_of_zeros[2], 64, 70, false);
+}
+
 /* One tile of rows that is no gemm: two threads would read %b twice. */
 static void
 two_rows_are_not_divided(void **state)
@@ -515,6 +575,7 @@ main(int argc, char **argv)
         OF("f16"),
         cmocka_unit_test(batches_are_products_too),
         cmocka_unit_test(few_rows_are_divided_by_columns),
+        cmocka_unit_test(zeros_are_multiplied_with_infinities),
         cmocka_unit_test(two_rows_are_not_divided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -251,6 +251,16 @@ be_gemm_nr(const GemmCode *t)
     return be_gemm_plan_nr(&t->plan);
 }
 
+enum { GEMM_L1_BYTES = 32 << 10 };
+
+/* Whether a panel of B is larger than L1: the micro-kernel then prefetches it.
+ */
+static inline bool
+be_gemm_streams_b(const GemmPlan *plan, int64_t bytes)
+{
+    return plan->kc * be_gemm_plan_nr(plan) * bytes > GEMM_L1_BYTES;
+}
+
 /* How many rows of A each call of the micro-kernel prefetches, so that those
  * for all columns of a block prefetch the next tile's. */
 static inline int

@@ -18,7 +18,6 @@ enum {
     IN_PLACE_BYTES = 512 << 10, /* of A that is read in place */
     LINES_BYTES = 256 << 10,    /* of lines along k */
     A_BYTES = 2 << 20,          /* of A that is packed once */
-    L1_BYTES = 32 << 10,
     PAGE = 4096,
     MOST_CONFLICTS = 6, /* lines that a set of the first cache keeps beside
                            others */
@@ -31,8 +30,8 @@ enum {
  * most of the cost, and more of it for A, whose rows are short. */
 static const double near_a_passes = 16, near_b_passes = 8, far_b_passes = 2;
 
-/* ... where B is in the second cache, but a panel's rows are all in the same
- * few sets of the first one, and too far from each other to be prefetched. */
+/* ... where B is in the second cache, but a panel's rows are in few sets of the
+ * first one, and too far from each other to be prefetched. */
 static const double in_l2_b_passes = 32;
 
 /* ... where a tile's rows of A are all in the same sets of the first cache,
@@ -160,7 +159,7 @@ m_lines_group(const Problem *x, const GemmPlan *plan)
     int64_t rows = l->length;
     for (int64_t pieces = 2;
          rows > plan->mr &&
-         l->lines * m_line_size(x, plan, rows) * x->bytes > L1_BYTES / 2;
+         l->lines * m_line_size(x, plan, rows) * x->bytes > GEMM_L1_BYTES / 2;
          pieces++)
         rows = be_gemm_round_up((l->length + pieces - 1) / pieces, plan->mr);
     return rows;
@@ -427,6 +426,23 @@ cost_of_a(const Problem *x, const GemmPlan *plan)
     return is_near(x, a) ? passes / near_a_passes : INFINITY;
 }
 
+/* Whether a panel of B in place stays in L1 while all rows of A pass, or is
+ * prefetched: its rows share sets where they are a multiple of a power of two
+ * apart. */
+static bool
+stays_in_cache(const Problem *x, const GemmPlan *plan)
+{
+    enum { LINE = 64, WAYS = GEMM_L1_BYTES / PAGE };
+    int64_t stride = x->gemm->b.k_stride * x->bytes, apart = PAGE;
+    if (be_gemm_streams_b(plan, x->bytes))
+        return !conflicts_in_cache(x->gemm->b.k_stride, x->bytes);
+    while (stride % apart)
+        apart /= 2;
+    int64_t row = be_gemm_round_up(be_gemm_plan_nr(plan) * x->bytes, LINE);
+    int64_t way = apart > row ? PAGE / apart * row : PAGE;
+    return plan->kc * row <= way * WAYS;
+}
+
 static double
 cost_of_b(const Problem *x, const GemmPlan *plan)
 {
@@ -435,9 +451,7 @@ cost_of_b(const Problem *x, const GemmPlan *plan)
         return 1;
     double passes = (double)x->m / plan->mr;
     if (bytes <= (double)be_gemm_l2_bytes(x->target))
-        return conflicts_in_cache(x->gemm->b.k_stride, x->bytes)
-                   ? passes / in_l2_b_passes
-                   : 0;
+        return stays_in_cache(x, plan) ? 0 : passes / in_l2_b_passes;
     return passes / (is_near(x, &x->gemm->b) ? near_b_passes : far_b_passes);
 }
 

@@ -17,7 +17,6 @@
 
 enum {
     SHORT_RUN = 16, /* k that are emitted one by one */
-    L1_BYTES = 32 << 10,
     UNROLLED = 4,   /* k in a round, */
     MANY_SUMS = 16, /* and fewer where each has more multiplications */
     AHEAD = 8,      /* k that are prefetched, */
@@ -70,14 +69,6 @@ broadcast_a(const MicroKernel *a, int row, Val p)
                     a->plan->lanes);
 }
 
-/* Whether B of a block is larger than L1. */
-static bool
-streams(const GemmPlan *plan, int64_t bytes)
-{
-    int64_t width = be_gemm_plan_nr(plan);
-    return plan->kc * width * bytes > L1_BYTES;
-}
-
 /* Prefetches those of some products after the one at p; at the end, of the next
  * panel. */
 static void
@@ -128,7 +119,7 @@ rank1_update(const MicroKernel *a, Val x, Val y, Val *acc)
     for (int v = 0; v < vectors; v++)
         columns[v] =
             be_load(u, a->vector, further(a, y, v * lanes), (unsigned)a->bytes);
-    if (streams(plan, a->bytes)) {
+    if (be_gemm_streams_b(plan, a->bytes)) {
         prefetch_b(a, y);
         if (plan->a.kind == GEMM_IN_PLACE && plan->a.stride == 1)
             prefetch_a(a, x);

@@ -8,8 +8,9 @@
  *
  * A piece is executed in blocks of some vectors, then the remainder:
  * for known extents one smaller block, for unknown ones a loop over single
- * vectors, the last with a mask.  Code is emitted for each of these, so bodies
- * that are long or seldom executed have only the loop over single vectors.
+ * vectors, or lines of them, the last with a mask.  Code is emitted for each of
+ * these, so bodies that are long or seldom executed have only the loop over
+ * single vectors.
  *
  * Kernels with contractions execute several items of the grid at once, since
  * their products share operands; the remainder is executed one by one.
@@ -24,6 +25,7 @@ enum {
     MANY_OPERATIONS = 120,
     LONG_TILE = 128,
     LONG_COLUMN = 32, /* rows */
+    LINE = 64,
     MAX_PIECES = 8,
     LONG_PIECES = 512 /* code size of all of them */
 };
@@ -68,7 +70,7 @@ has_long_columns(const Emit *e, const KBlock *b)
             (be_kernel_contains(&n->reduce.body, K_REDUCE) ||
              be_ranges_bound(e->k, &n->reduce.ranges) < LONG_COLUMN))
             return false;
-    return be_kernel_code_size(b) <= MANY_OPERATIONS / 4;
+    return be_kernel_code_size(b) <= MANY_OPERATIONS / 2;
 }
 
 /* Whether products read rows that are in the same set of the first cache: they
@@ -300,18 +302,32 @@ emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
             e->known[n->id] = EMIT_UNKNOWN;
 }
 
-/* Single vectors with a mask. */
+/* Vectors that read a line of the cache together. */
+static int
+vectors_of_line(const Emit *e)
+{
+    return LINE / e->target->register_bytes;
+}
+
+/* Vectors with masks: single ones, or where bodies go through long columns, as
+ * many as read whole lines.  A strip of a contraction needs an active lane. */
 static void
 emit_masked_lanes(Emit *e, const KVar *var, Val begin, Val end,
                   const KBlock *body)
 {
     BeUnit *u = e->u;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_word(u, e->tile.lanes), "i");
+    int lanes = e->tile.lanes, vectors = 1;
+    if (be_kernel_contains(body, K_REDUCE) &&
+        !be_kernel_contains(body, K_CONTRACT) && e->tile.vectors > 1)
+        vectors = vectors_of_line(e);
+    be_loop_begin(u, &l, begin, end, be_word(u, vectors * lanes), "i");
     be_loop_body(u, &l);
-    e->tile.vectors = 1;
-    e->tile.mask[0] =
-        be_emit_first_lanes(e, be_sub(u, end, l.index), e->tile.lanes);
+    e->tile.vectors = vectors;
+    Val left = be_sub(u, end, l.index);
+    for (int v = 0; v < vectors; v++)
+        e->tile.mask[v] = be_emit_first_lanes(
+            e, be_sub(u, left, be_word(u, v * lanes)), lanes);
     emit_body_at(e, var, l.index, body);
     be_loop_end(u, &l);
 }
@@ -484,6 +500,35 @@ choose_square(const Emit *e, const KVar *row)
     return good ? lanes : 1;
 }
 
+/* The item that stands for `item` where ranges end: the first one of a line. */
+static Val
+line_of(Emit *e, const KVar *var, Val item)
+{
+    BeUnit *u = e->u;
+    int lanes = be_emit_choose_lanes(e, &e->k->body, be_var_bound(e->k, var));
+    int64_t line = (int64_t)lanes * vectors_of_line(e);
+    Val next = be_add(u, item, be_word(u, line - 1));
+    next = round_down(e, next, line);
+    return be_min(u, next, be_emit_dim(e, var->extent));
+}
+
+/* Items of which neighbours are in the lanes.  Ranges of items that go through
+ * long columns are of whole lines, whatever a thread was asked for. */
+static void
+emit_grid_lanes(Emit *e, const KVar *var)
+{
+    const KBlock *body = &e->k->body;
+    Val begin = e->begin, end = e->end;
+    int64_t bound = be_var_bound(e->k, var);
+    int lanes = be_emit_choose_lanes(e, body, bound);
+    if (be_kernel_contains(body, K_REDUCE) && lanes &&
+        choose_vectors(e, body, bound, lanes) > 1) {
+        begin = line_of(e, var, begin);
+        end = line_of(e, var, end);
+    }
+    emit_lanes(e, var, begin, end, body);
+}
+
 /* Where each segment's items begin, and the end of the last one's. */
 static Val
 emit_starts(Emit *e)
@@ -541,7 +586,7 @@ be_emit_grid(Emit *e)
     else if (k->segments.len)
         emit_parts(e, last);
     else if (k->grid_vector)
-        emit_lanes(e, last, e->begin, e->end, &k->body);
+        emit_grid_lanes(e, last);
     else if (grid->count == 1)
         emit_grid_rows(e, last, e->begin, e->end, rows);
     else

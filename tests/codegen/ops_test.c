@@ -735,7 +735,7 @@ long_reductions_are_done_together(void **state)
 }
 
 /* Columns with so many rows that several vectors of them are computed together,
- * with single ones at the end. */
+ * with lines of them at the end. */
 static void
 add_long_columns(Bench *b, DType t, int64_t rows, int64_t columns)
 {

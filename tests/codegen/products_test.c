@@ -386,6 +386,12 @@ static const CodegenCase cases[] = {
      "%x: T[3, 46, 33] per_replica = dot %a, %b {contract_x=[2] "
      "contract_y=[1] batch_x=[0] batch_y=[0]}\n"
      "%r: T[3, 46, 33] per_replica = add %x, %c"},
+    /* beside sums of columns, of which some vectors are computed together */
+    {"T[71]",
+     {"T[64, 71]", "T[71, 64]", "T[64]"},
+     "%s: T[71] per_replica = sum %a {axes=[0]}\n"
+     "%d: T[71] per_replica = dot %b, %c {contract_x=[1] contract_y=[0]}\n"
+     "%r: T[71] per_replica = add %s, %d"},
     /* no product, but squares that are transposed */
     {"T[40, n]",
      {"T[n, 40]"},

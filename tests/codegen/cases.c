@@ -94,7 +94,7 @@ cases_check(Arena *a, const BeKernels *kernels, RtCode *const *codes, int num,
         int num_values = n > 1 ? RUN_NUM_FOR_PRODUCTS : RUN_NUM_VALUES;
         for (int v = 0; v < num_values; v++) {
             /* the first operand is sparse: it is A, mostly */
-            int seed = v >= RUN_SPARSE ? 2 * i + 1 : v + i;
+            int seed = v == RUN_SPARSE_FINITE ? 2 * i + 1 : v + i;
             RunCase c = {kernels->data[i], dims, seed, (RunValues)v};
             const char *wrong = run_compare(a, codes, num, &c);
             if (wrong)

@@ -135,7 +135,7 @@ made_up_sparse(DType t, uint64_t r, bool zeros, bool finite)
     bool rare = (r >> 1) % 500 == 0;
     if (zeros)
         return scalar_float(t, rare ? x : 0.0);
-    if (rare && !finite && (r >> 20) % 64 == 0)
+    if (rare && !finite && (r >> 20) % 8 == 0)
         return scalar_float(t, INFINITY);
     return scalar_float(t, rare ? x : -x);
 }

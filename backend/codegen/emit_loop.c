@@ -25,7 +25,6 @@ enum {
     MANY_OPERATIONS = 120,
     LONG_TILE = 128,
     LONG_COLUMN = 32, /* rows */
-    LINE = 64,
     MAX_PIECES = 8,
     LONG_PIECES = 512 /* code size of all of them */
 };
@@ -306,21 +305,28 @@ emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
 static int
 vectors_of_line(const Emit *e)
 {
-    return LINE / e->target->register_bytes;
+    return BE_CACHE_LINE / e->target->register_bytes;
 }
 
-/* Vectors with masks: single ones, or where bodies go through long columns, as
- * many as read whole lines.  A strip of a contraction needs an active lane. */
+/* Whether a body for that many vectors goes through long columns, by whole
+ * lines.  A vector of a line may have no active lane, but strips of a
+ * contraction need one. */
+static bool
+goes_by_lines(const KBlock *body, int vectors)
+{
+    return vectors > 1 && be_kernel_contains(body, K_REDUCE) &&
+           !be_kernel_contains(body, K_CONTRACT);
+}
+
+/* Single vectors with masks, or those of a line. */
 static void
 emit_masked_lanes(Emit *e, const KVar *var, Val begin, Val end,
                   const KBlock *body)
 {
     BeUnit *u = e->u;
     BeLoop l;
-    int lanes = e->tile.lanes, vectors = 1;
-    if (be_kernel_contains(body, K_REDUCE) &&
-        !be_kernel_contains(body, K_CONTRACT) && e->tile.vectors > 1)
-        vectors = vectors_of_line(e);
+    int lanes = e->tile.lanes;
+    int vectors = goes_by_lines(body, e->tile.vectors) ? vectors_of_line(e) : 1;
     be_loop_begin(u, &l, begin, end, be_word(u, vectors * lanes), "i");
     be_loop_body(u, &l);
     e->tile.vectors = vectors;
@@ -502,11 +508,9 @@ choose_square(const Emit *e, const KVar *row)
 
 /* The item that stands for `item` where ranges end: the first one of a line. */
 static Val
-line_of(Emit *e, const KVar *var, Val item)
+line_of(Emit *e, const KVar *var, Val item, int64_t line)
 {
     BeUnit *u = e->u;
-    int lanes = be_emit_choose_lanes(e, &e->k->body, be_var_bound(e->k, var));
-    int64_t line = (int64_t)lanes * vectors_of_line(e);
     Val next = be_add(u, item, be_word(u, line - 1));
     next = round_down(e, next, line);
     return be_min(u, next, be_emit_dim(e, var->extent));
@@ -521,10 +525,10 @@ emit_grid_lanes(Emit *e, const KVar *var)
     Val begin = e->begin, end = e->end;
     int64_t bound = be_var_bound(e->k, var);
     int lanes = be_emit_choose_lanes(e, body, bound);
-    if (be_kernel_contains(body, K_REDUCE) && lanes &&
-        choose_vectors(e, body, bound, lanes) > 1) {
-        begin = line_of(e, var, begin);
-        end = line_of(e, var, end);
+    if (lanes && goes_by_lines(body, choose_vectors(e, body, bound, lanes))) {
+        int64_t line = (int64_t)lanes * vectors_of_line(e);
+        begin = line_of(e, var, begin, line);
+        end = line_of(e, var, end, line);
     }
     emit_lanes(e, var, begin, end, body);
 }

@@ -109,8 +109,8 @@ bool be_slice_contains(const KernelSlice *slice, const KNode *n);
 /* Emits the nodes of b that are in the slice. */
 void be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b);
 
-/* ---- CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_loops.c,
- * gemm_items.c) ---- */
+/* ---- CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_zeros.c,
+ * gemm_loops.c, gemm_epilogue.c, gemm_items.c) ---- */
 
 enum { GEMM_MAX_MR = 14 };
 
@@ -326,13 +326,13 @@ void be_gemm_forget_b(const GemmCode *t);
 typedef struct GemmProducts {
     Val first, end;
 } GemmProducts;
-/* A block of B, as the micro-kernel reads it, and how many k and columns it
- * has.
- */
+/* A block of B, as the micro-kernel reads it: its first element, and how many k
+ * and columns it has. */
 typedef struct GemmBlock {
     Val b, k, n;
 } GemmBlock;
-/* Those of a block for a tile's rows of A, which are at `rows`. */
+/* Those of a block for a tile's rows of A, which are at `rows`; the plan skips
+ * zeros. */
 GemmProducts be_gemm_find_products(const GemmCode *t, Val rows,
                                    const GemmBlock *block);
 

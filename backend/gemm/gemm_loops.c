@@ -310,6 +310,19 @@ rows_ahead(const GemmCode *t, const Rows *rows, Val column)
         t, rows->at, be_mul(u, row, be_emit_word(e, t->plan.a.stride)));
 }
 
+/* The k of p that count for a tile's rows. */
+static GemmProducts
+products_of(GemmCode *t, const Rows *rows, const GemmRange *p)
+{
+    BeUnit *u = t->e->u;
+    GemmBlock block = {.k = be_sub(u, p->k_end, p->k)};
+    if (!t->functions.zeros)
+        return (GemmProducts){be_emit_word(t->e, 0), block.k};
+    block.n = be_sub(u, p->n_end, p->n);
+    block.b = b_at(t, p, p->n);
+    return be_gemm_find_products(t, rows->at, &block);
+}
+
 /* A tile's rows times all columns of p; `sum` is the number of the first
  * requested row among the accumulators that are kept.  If tiles cannot be
  * partial, the rows before also have accumulators. */
@@ -320,10 +333,7 @@ add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
     BeUnit *u = e->u;
     Val from = has_edge_tiles(t) ? sum : be_sub(u, sum, rows->before);
     Val first = be_mul(u, from, be_emit_word(e, t->plan.nc));
-    GemmBlock block = {.k = be_sub(u, p->k_end, p->k)};
-    block.n = be_sub(u, p->n_end, p->n);
-    block.b = b_at(t, p, p->n);
-    GemmProducts ks = be_gemm_find_products(t, rows->at, &block);
+    GemmProducts ks = products_of(t, rows, p);
     BeLoop l;
     be_loop_begin(u, &l, p->n, p->n_end, be_emit_word(e, be_gemm_nr(t)),
                   "column");

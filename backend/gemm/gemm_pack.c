@@ -169,7 +169,7 @@ be_gemm_plain_here(const GemmCode *t, const GemmOperand *o)
 static void
 prefetch_vectors(const Pack *p)
 {
-    enum { AHEAD = 8, FAR = 1024, LINE = 64 };
+    enum { AHEAD = 8, FAR = 1024 };
     const Emit *e = p->t->e;
     int64_t step = p->operand->k_stride * p->t->bytes;
     if (!p->operand->plain || step < FAR)
@@ -177,7 +177,7 @@ prefetch_vectors(const Pack *p)
     int64_t last = (e->tile.vectors - 1) * be_emit_vector_step(e);
     int64_t bytes = (last + e->tile.lanes) * p->t->bytes;
     Val here = be_gemm_plain_here(p->t, p->operand);
-    for (int64_t i = 0; i < bytes; i += LINE)
+    for (int64_t i = 0; i < bytes; i += BE_CACHE_LINE)
         be_prefetch(e->u, be_offset_const(e->u, here, AHEAD * step + i), false);
 }
 

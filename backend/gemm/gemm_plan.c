@@ -432,13 +432,14 @@ cost_of_a(const Problem *x, const GemmPlan *plan)
 static bool
 stays_in_cache(const Problem *x, const GemmPlan *plan)
 {
-    enum { LINE = 64, WAYS = GEMM_L1_BYTES / PAGE };
+    enum { WAYS = GEMM_L1_BYTES / PAGE };
     int64_t stride = x->gemm->b.k_stride * x->bytes, apart = PAGE;
     if (be_gemm_streams_b(plan, x->bytes))
         return !conflicts_in_cache(x->gemm->b.k_stride, x->bytes);
     while (stride % apart)
         apart /= 2;
-    int64_t row = be_gemm_round_up(be_gemm_plan_nr(plan) * x->bytes, LINE);
+    int64_t row =
+        be_gemm_round_up(be_gemm_plan_nr(plan) * x->bytes, BE_CACHE_LINE);
     int64_t way = apart > row ? PAGE / apart * row : PAGE;
     return plan->kc * row <= way * WAYS;
 }

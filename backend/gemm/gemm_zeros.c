@@ -204,26 +204,30 @@ is_finite(const Zeros *z)
 /* ---- the function -------------------------------------------------------- */
 
 static Val
-found_at(const Zeros *z, int field)
+get_found(BeUnit *u, Val found, int field)
 {
-    return be_offset_const(z->e->u, z->params[ZEROS_FOUND], 8 * field);
+    return be_load(u, u->i64, be_offset_const(u, found, 8 * field), 8);
 }
 
 static void
 set_found(const Zeros *z, int field, Val value)
 {
-    be_store(z->e->u, value, found_at(z, field), 8);
+    BeUnit *u = z->e->u;
+    Val found = z->params[ZEROS_FOUND];
+    be_store(u, value, be_offset_const(u, found, 8 * field), 8);
 }
 
-/* Looks at B if nobody has; then goes to `finite`, or to `end` with all k. */
+/* Looks at B if nobody has, and goes to `end`: unless B is finite, with all k.
+ */
 static void
-ask_b(const Zeros *z, Block finite, Block end)
+ask_b(const Zeros *z, Block end)
 {
     Emit *e = z->e;
     BeUnit *u = e->u;
     Block look = be_block(u, "look"), known = be_block(u, "known");
     Block all = be_block(u, "all");
-    Val b = be_load(u, u->i64, found_at(z, FOUND_B), 8);
+    Val found = z->params[ZEROS_FOUND];
+    Val b = get_found(u, found, FOUND_B);
     be_cond_br(u, be_icmp(u, LLVMIntEQ, b, be_emit_word(e, B_NOT_SEEN)), look,
                known);
     be_position_at_end(u, look);
@@ -232,8 +236,8 @@ ask_b(const Zeros *z, Block finite, Block end)
                         be_emit_word(e, B_NOT_FINITE)));
     be_br(u, known);
     be_position_at_end(u, known);
-    b = be_load(u, u->i64, found_at(z, FOUND_B), 8);
-    be_cond_br(u, be_icmp(u, LLVMIntEQ, b, be_emit_word(e, B_FINITE)), finite,
+    b = get_found(u, found, FOUND_B);
+    be_cond_br(u, be_icmp(u, LLVMIntEQ, b, be_emit_word(e, B_FINITE)), end,
                all);
     be_position_at_end(u, all);
     set_found(z, FOUND_FIRST, be_emit_word(e, 0));
@@ -266,7 +270,7 @@ be_gemm_zeros(Emit *e, const Gemm *g, const GemmPlan *plan)
     be_cond_br(u, be_icmp(u, LLVMIntSLT, be_sub(u, end, first), all), some,
                done);
     be_position_at_end(u, some);
-    ask_b(&z, done, done);
+    ask_b(&z, done);
     be_position_at_end(u, done);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
@@ -294,8 +298,6 @@ GemmProducts
 be_gemm_find_products(const GemmCode *t, Val rows, const GemmBlock *block)
 {
     BeUnit *u = t->e->u;
-    if (!t->functions.zeros)
-        return (GemmProducts){be_emit_word(t->e, 0), block->k};
     Type type = LLVMGlobalGetValueType(t->functions.zeros);
     Val nr = be_emit_word(t->e, be_gemm_nr(t));
     Val columns = be_add(u, block->n, be_emit_word(t->e, be_gemm_nr(t) - 1));
@@ -303,9 +305,7 @@ be_gemm_find_products(const GemmCode *t, Val rows, const GemmBlock *block)
     Val args[] = {rows, block->k, block->b, columns, t->found};
     LLVMBuildCall2(u->builder, type, t->functions.zeros, args, ZEROS_NUM_PARAMS,
                    "");
-    Val first = be_offset_const(u, t->found, 8 * FOUND_FIRST);
-    Val end = be_offset_const(u, t->found, 8 * FOUND_END);
-    GemmProducts found = {.first = be_load(u, u->i64, first, 8)};
-    found.end = be_load(u, u->i64, end, 8);
+    GemmProducts found = {.first = get_found(u, t->found, FOUND_FIRST)};
+    found.end = get_found(u, t->found, FOUND_END);
     return found;
 }

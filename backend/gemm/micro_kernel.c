@@ -21,7 +21,6 @@ enum {
     MANY_SUMS = 16, /* and fewer where each has more multiplications */
     AHEAD = 8,      /* k that are prefetched, */
     FAR_AHEAD = 32, /* and where they go by quickly */
-    LINE = 64,
 };
 
 typedef struct MicroKernel {
@@ -78,7 +77,7 @@ prefetch_b(const MicroKernel *a, Val p)
     int ahead = plan->a.segments ? FAR_AHEAD : AHEAD;
     int64_t width = be_gemm_plan_nr(plan);
     p = further(a, p, ahead * plan->b.k_stride);
-    for (int64_t i = 0; i < width; i += LINE / a->bytes)
+    for (int64_t i = 0; i < width; i += BE_CACHE_LINE / a->bytes)
         be_prefetch(a->e->u, further(a, p, i), false);
 }
 

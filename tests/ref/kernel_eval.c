@@ -2,7 +2,8 @@
  * kernel_eval.c - kernels, executed node by node
  *
  * A reduction collects its elements first and folds them then, in the very
- * words of docs/ir.md.
+ * words of docs/ir.md.  A contraction collects its operands; those of a row are
+ * the same for each column, so that they are kept for the next one.
  */
 #include "tests/ref/kernel_eval.h"
 
@@ -11,6 +12,22 @@
 #include "ir/base/status.h"
 #include "ir/rules/eval.h"
 #include "ir/rules/pairs.h"
+#include "tests/ref/kernel_needs.h"
+
+/* The operands x or y of a contraction, for each value of the indices that they
+ * depend on and that are around it: their rows by the number of that point. */
+typedef struct Operands {
+    const KNode *value;
+    const KVar *around[63];
+    int num_around;
+    Scalar **rows;   /* NULL: they are not kept */
+    Scalar *scratch; /* one that is not kept */
+} Operands;
+
+typedef struct Contraction {
+    Operands x, y;
+    int64_t count; /* of products */
+} Contraction;
 
 typedef struct Eval {
     Arena *arena;
@@ -20,6 +37,9 @@ typedef struct Eval {
     Scalar *values; /* by id */
     int64_t *vars;  /* by id */
     int number;     /* of the part whose item it is */
+
+    KernelNeeds needs;
+    Contraction **contractions; /* by the id of the value; NULL: not met yet */
 
     /* of the current scan */
     int64_t round;
@@ -66,7 +86,21 @@ num_points(const Eval *e, const KRanges *r)
     return n;
 }
 
-/* Sets the indices of r to its point number `point`, in row-major order. */
+/* Sets the indices of r to its point number `point`, in row-major order; they
+ * are those of the point before, unless it is the first. */
+static void
+next_point(Eval *e, const KRanges *r, int64_t point)
+{
+    for (int i = r->count - 1; i >= 0; i--) {
+        int64_t *x = &e->vars[r->vars[i]->id];
+        *x = point ? *x + 1 : 0;
+        if (point && *x < dim_now(e, r->vars[i]->extent))
+            return;
+        *x = 0;
+    }
+}
+
+/* ... from any other point. */
 static void
 set_point(Eval *e, const KRanges *r, int64_t point)
 {
@@ -215,7 +249,7 @@ eval_reduce(Eval *e, const KNode *n)
     Elements all = {0};
     int64_t count = num_points(e, &n->reduce.ranges);
     for (int64_t i = 0; i < count; i++) {
-        set_point(e, &n->reduce.ranges, i);
+        next_point(e, &n->reduce.ranges, i);
         eval_block(e, &n->reduce.body);
         VEC_PUSH(e->arena, all,
                  ((Element){e->values[n->reduce.element->id], i}));
@@ -223,39 +257,101 @@ eval_reduce(Eval *e, const KNode *n)
     return fold_all(n->reduce.op, n->dtype, &all);
 }
 
+/* The number of the point that the indices around have now. */
+static int64_t
+point_around(const Eval *e, const Operands *o)
+{
+    int64_t point = 0;
+    for (int i = 0; i < o->num_around; i++)
+        point = point * dim_now(e, o->around[i]->extent) +
+                e->vars[o->around[i]->id];
+    return point;
+}
+
+/* At most so many are kept. */
+enum { MAX_KEPT = 1 << 22 };
+
+static Operands
+begin_operands(const Eval *e, const KNode *n, const KNode *value, int64_t count)
+{
+    Operands o = {.value = value};
+    Needs needs = e->needs.values[value->id];
+    Needs around = needs & ~kernel_needs_ranges(&n->contract.ranges);
+    int64_t points = 1;
+    for (int id = 0; id < 63 && id < e->k->num_vars; id++) {
+        if (!(around >> id & 1))
+            continue;
+        o.around[o.num_around++] = e->needs.ranges[id];
+        points *= dim_now(e, e->needs.ranges[id]->extent);
+    }
+    if (!(around & NEEDS_MORE) && points <= MAX_KEPT / (count + 1))
+        o.rows = NEW_ARRAY(e->arena, Scalar *, (size_t)points + 1);
+    return o;
+}
+
+static Contraction *
+contraction_of(Eval *e, const KNode *n)
+{
+    Contraction **found = &e->contractions[n->id];
+    if (*found)
+        return *found;
+    *found = NEW(e->arena, Contraction);
+    int64_t count = (*found)->count = num_points(e, &n->contract.ranges);
+    (*found)->x = begin_operands(e, n, n->contract.x, count);
+    (*found)->y = begin_operands(e, n, n->contract.y, count);
+    return *found;
+}
+
+/* The row for the indices around as they are; *known stays if it has been
+ * collected. */
+static Scalar *
+row_of(Eval *e, Operands *o, int64_t count, bool *known)
+{
+    Scalar **row = o->rows ? &o->rows[point_around(e, o)] : &o->scratch;
+    *known &= o->rows && *row;
+    if (!*row)
+        *row = NEW_ARRAY(e->arena, Scalar, (size_t)count + 1);
+    return *row;
+}
+
+static void
+collect(Eval *e, const KNode *n, int64_t count, Scalar *x, Scalar *y)
+{
+    for (int64_t i = 0; i < count; i++) {
+        next_point(e, &n->contract.ranges, i);
+        eval_block(e, &n->contract.body);
+        x[i] = e->values[n->contract.x->id];
+        y[i] = e->values[n->contract.y->id];
+    }
+}
+
 static Scalar
 multiply_add(Scalar x, Scalar y, Scalar sum)
 {
-    if (dtype_is_float(x.dtype))
-        return ir_eval(OP_fma, x.dtype, (const Scalar[]){x, y, sum});
+    if (x.dtype == DT_f32)
+        return (Scalar){DT_f32, {fmaf((float)x.f, (float)y.f, (float)sum.f)}};
+    if (x.dtype == DT_f64)
+        return (Scalar){DT_f64, {fma(x.f, y.f, sum.f)}};
     Scalar product = ir_eval(OP_mul, x.dtype, (const Scalar[]){x, y});
     return ir_eval(OP_add, x.dtype, (const Scalar[]){product, sum});
 }
 
-/* Products start to end, added in pairs. */
+/* The products of a block, added in pairs. */
 static Scalar
-eval_pairs(Eval *e, const KNode *n, int64_t start, int64_t end)
+sum_pairs(const KNode *n, const Scalar *x, const Scalar *y, int64_t count)
 {
     IrPairs pairs = {.order = n->contract.pairs};
-    for (int64_t i = start; i < end; i++) {
-        set_point(e, &n->contract.ranges, i);
-        eval_block(e, &n->contract.body);
-        ir_pairs_add(&pairs, (float)e->values[n->contract.x->id].f,
-                     (float)e->values[n->contract.y->id].f);
-    }
+    for (int64_t i = 0; i < count; i++)
+        ir_pairs_add(&pairs, (float)x[i].f, (float)y[i].f);
     return scalar_float(n->dtype, ir_pairs_sum(&pairs));
 }
 
 static Scalar
-eval_chain(Eval *e, const KNode *n, int64_t start, int64_t end)
+sum_chain(const KNode *n, const Scalar *x, const Scalar *y, int64_t count)
 {
     Scalar acc = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
-    for (int64_t i = start; i < end; i++) {
-        set_point(e, &n->contract.ranges, i);
-        eval_block(e, &n->contract.body);
-        acc = multiply_add(e->values[n->contract.x->id],
-                           e->values[n->contract.y->id], acc);
-    }
+    for (int64_t i = 0; i < count; i++)
+        acc = multiply_add(x[i], y[i], acc);
     return acc;
 }
 
@@ -264,11 +360,17 @@ eval_contract(Eval *e, const KNode *n)
 {
     const int64_t block = 512;
     Scalar total = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
-    int64_t count = num_points(e, &n->contract.ranges);
-    for (int64_t start = 0; start < count; start += block) {
-        int64_t end = start + block < count ? start + block : count;
-        Scalar acc = n->contract.pairs ? eval_pairs(e, n, start, end)
-                                       : eval_chain(e, n, start, end);
+    Contraction *c = contraction_of(e, n);
+    bool known = true;
+    Scalar *x = row_of(e, &c->x, c->count, &known);
+    Scalar *y = row_of(e, &c->y, c->count, &known);
+    if (!known)
+        collect(e, n, c->count, x, y);
+    for (int64_t start = 0; start < c->count; start += block) {
+        int64_t left = c->count - start, num = left < block ? left : block;
+        Scalar acc = n->contract.pairs
+                         ? sum_pairs(n, x + start, y + start, num)
+                         : sum_chain(n, x + start, y + start, num);
         total = start ? ir_eval(OP_add, n->dtype, (const Scalar[]){total, acc})
                       : acc;
     }
@@ -346,7 +448,7 @@ eval_sort(Eval *e, const KNode *n)
     Element *x = NEW_ARRAY(e->arena, Element, (size_t)count + 1);
     Element *scratch = NEW_ARRAY(e->arena, Element, (size_t)count + 1);
     for (int64_t i = 0; i < count; i++) {
-        set_point(e, &n->sort.ranges, i);
+        next_point(e, &n->sort.ranges, i);
         eval_block(e, &n->sort.body);
         x[i] = (Element){e->values[n->sort.element->id], i};
     }
@@ -414,7 +516,7 @@ eval_loop(Eval *e, const KNode *n)
 {
     int64_t count = num_points(e, &n->loop.ranges);
     for (int64_t i = 0; i < count; i++) {
-        set_point(e, &n->loop.ranges, i);
+        next_point(e, &n->loop.ranges, i);
         eval_block(e, &n->loop.body);
     }
 }
@@ -476,6 +578,8 @@ kernel_eval(const BeKernel *k, void *const *ptrs, const int64_t *dims,
     Eval e = {.arena = arena, .k = k, .ptrs = ptrs, .dims = dims};
     e.values = NEW_ARRAY(arena, Scalar, k->num_values);
     e.vars = NEW_ARRAY(arena, int64_t, k->num_vars);
+    e.needs = kernel_needs(arena, k);
+    e.contractions = NEW_ARRAY(arena, Contraction *, (size_t)k->num_values + 1);
     for (int64_t item = begin; item < end; item++) {
         set_item(&e, item);
         eval_block(&e, &k->body);

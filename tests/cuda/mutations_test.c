@@ -109,13 +109,23 @@ has_no_effect(Arena *a, const Subject *s, const char *line, MutationKind kind)
     return false;
 }
 
+/* Of wrong operands, which are nine tenths of all, a sample has fewer. */
+static int
+part_of(MutationKind kind)
+{
+    bool many = kind == MUTATE_NUMBER || kind == MUTATE_INDEX;
+    return many && !all.lists ? 3 * all.part : all.part;
+}
+
 static void
 try_mutation(const Subject *s, const char *line, MutationKind kind)
 {
+    if (sweep_random() % (uint64_t)part_of(kind))
+        return;
     Arena *a = arena_new(NULL, "mutation");
     const char *changed = mutate(a, s->text, line, kind), *why;
     Tally *t = &all.kinds[kind];
-    if (changed && sweep_random() % (uint64_t)all.part == 0) {
+    if (changed) {
         Outcome o = try_text(a, s, changed, &why);
         if (o == OUTCOME_SAME && has_no_effect(a, s, line, kind)) {
             t->without_effect++;

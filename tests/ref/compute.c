@@ -32,7 +32,7 @@ compute_elementwise(const IrOp *op, Operands x, RefTensor *out)
     int64_t index[IR_MAX_RANK];
     Scalar args[3];
     for (int64_t i = 0; i < out->count; i++) {
-        ref_unravel(out->rank, out->dims, i, index);
+        ref_next(out->rank, out->dims, i, index);
         for (int k = 0; k < op->num_operands; k++)
             args[k] = broadcast_get(x[k], out, index);
         ref_set(out, i, ir_eval(op->kind, out->dtype, args));
@@ -134,6 +134,7 @@ typedef struct Subspace {
     int axis[IR_MAX_RANK];
     int64_t dims[IR_MAX_RANK];
     int64_t count;
+    int64_t *offsets; /* of each point, in elements of the tensor */
 } Subspace;
 
 static void
@@ -144,12 +145,27 @@ add_axis(Subspace *s, const RefTensor *x, int axis)
     s->count *= x->dims[axis];
 }
 
+/* Computes the offsets, which are freed by the caller. */
+static void
+add_offsets(Subspace *s, const RefTensor *x)
+{
+    int64_t index[IR_MAX_RANK] = {0}, part[IR_MAX_RANK];
+    s->offsets = calloc((size_t)s->count + 1, sizeof *s->offsets);
+    for (int64_t i = 0; i < s->count; i++) {
+        ref_next(s->rank, s->dims, i, part);
+        for (int k = 0; k < s->rank; k++)
+            index[s->axis[k]] = part[k];
+        s->offsets[i] = ref_ravel(x->rank, x->dims, index);
+    }
+}
+
 static Subspace
 subspace(const RefTensor *x, int n, const int64_t *axes)
 {
     Subspace s = {.count = 1};
     for (int i = 0; i < n; i++)
         add_axis(&s, x, (int)axes[i]);
+    add_offsets(&s, x);
     return s;
 }
 
@@ -170,17 +186,8 @@ other_axes(const RefTensor *x, const Subspace *a, const Subspace *b)
     for (int i = 0; i < x->rank; i++)
         if (!has_axis(a, i) && !has_axis(b, i))
             add_axis(&s, x, i);
+    add_offsets(&s, x);
     return s;
-}
-
-/* Sets what point number i of s says of the index of its tensor. */
-static void
-set_point(const Subspace *s, int64_t i, int64_t *index)
-{
-    int64_t part[IR_MAX_RANK];
-    ref_unravel(s->rank, s->dims, i, part);
-    for (int k = 0; k < s->rank; k++)
-        index[s->axis[k]] = part[k];
 }
 
 static Scalar
@@ -197,16 +204,15 @@ ref_reduce(IrOpKind kind, const RefTensor *x, int num_axes, const int64_t *axes,
     Subspace kept = other_axes(x, &over, &over);
     DType t = dtype_compute(x->dtype);
     Scalar *elements = calloc((size_t)over.count + 1, sizeof *elements);
-    int64_t index[IR_MAX_RANK];
     for (int64_t i = 0; i < out->count; i++) {
-        set_point(&kept, i, index);
-        for (int64_t k = 0; k < over.count; k++) {
-            set_point(&over, k, index);
-            elements[k] = scalar_cast(get_at(x, index), t);
-        }
+        for (int64_t k = 0; k < over.count; k++)
+            elements[k] =
+                scalar_cast(ref_get(x, kept.offsets[i] + over.offsets[k]), t);
         ref_set(out, i, reduce_elements(kind, t, elements, over.count));
     }
     free(elements);
+    free(over.offsets);
+    free(kept.offsets);
 }
 
 static void
@@ -240,8 +246,8 @@ static void
 add_product(Products *p, Scalar x, Scalar y)
 {
     DType t = p->sum.dtype;
-    x = scalar_cast(x, t);
-    y = scalar_cast(y, t);
+    x = x.dtype == t ? x : scalar_cast(x, t);
+    y = y.dtype == t ? y : scalar_cast(y, t);
     if (p->pairs.order)
         ir_pairs_add(&p->pairs, (float)x.f, (float)y.f);
     else if (dtype_is_float(t))
@@ -253,16 +259,16 @@ add_product(Products *p, Scalar x, Scalar y)
 static Scalar
 sum_of(const Products *p)
 {
-    return p->pairs.order
-               ? scalar_float(p->sum.dtype, ir_pairs_sum(&p->pairs))
-               : p->sum;
+    return p->pairs.order ? scalar_float(p->sum.dtype, ir_pairs_sum(&p->pairs))
+                          : p->sum;
 }
 
-/* A contraction's operand and the index of the current element. */
+/* A contraction's operand. */
 typedef struct Side {
     const RefTensor *x;
     Subspace batch, free, sum;
-    int64_t index[IR_MAX_RANK];
+    int64_t
+        first; /* the offset of the current element's point of both others */
 } Side;
 
 static Side
@@ -280,16 +286,24 @@ make_side(const IrOp *op, const RefTensor *x, IrAttrName contract,
     return s;
 }
 
-static Scalar
-element_of_sum(Side *s, int64_t k)
+static void
+free_side(Side *s)
 {
-    set_point(&s->sum, k, s->index);
-    return get_at(s->x, s->index);
+    free(s->batch.offsets);
+    free(s->free.offsets);
+    free(s->sum.offsets);
+}
+
+static Scalar
+element_of_sum(const Side *s, int64_t k)
+{
+    return ref_get(s->x, s->first + s->sum.offsets[k]);
 }
 
 /* Elements begin to end of the sum, added to 0 one after the other. */
 static Scalar
-sum_block(const IrOp *op, Side *x, Side *y, int64_t begin, int64_t end)
+sum_block(const IrOp *op, const Side *x, const Side *y, int64_t begin,
+          int64_t end)
 {
     Products p = no_products(op);
     for (int64_t k = begin; k < end; k++)
@@ -298,7 +312,7 @@ sum_block(const IrOp *op, Side *x, Side *y, int64_t begin, int64_t end)
 }
 
 static Scalar
-sum_blocks(const IrOp *op, Side *x, Side *y)
+sum_blocks(const IrOp *op, const Side *x, const Side *y)
 {
     int64_t n = x->sum.count;
     Scalar total = sum_block(op, x, y, 0, n < BLOCK ? n : BLOCK);
@@ -317,12 +331,13 @@ compute_dot(const IrOp *op, Operands operands, RefTensor *out)
     Side y = make_side(op, operands[1], A_contract_y, A_batch_y);
     for (int64_t i = 0; i < out->count; i++) {
         int64_t batch = i / (x.free.count * y.free.count);
-        set_point(&x.batch, batch, x.index);
-        set_point(&y.batch, batch, y.index);
-        set_point(&x.free, i / y.free.count % x.free.count, x.index);
-        set_point(&y.free, i % y.free.count, y.index);
+        x.first = x.batch.offsets[batch] +
+                  x.free.offsets[i / y.free.count % x.free.count];
+        y.first = y.batch.offsets[batch] + y.free.offsets[i % y.free.count];
         ref_set(out, i, sum_blocks(op, &x, &y));
     }
+    free_side(&x);
+    free_side(&y);
 }
 
 /* ---- convolution -------------------------------------------------------- */
@@ -355,47 +370,47 @@ add_tap(const Conv *c, int64_t row, const int64_t *window, const int64_t *place,
     add_product(p, x, get_at(c->y, y));
 }
 
-/* Product k of an element of conv: a place of the window, and a channel. */
+/* A product of an element of conv: a place of the window, and a channel. */
 static void
-add_of_windows(const Conv *c, const RefTensor *out, int64_t k, Products *p)
+add_of_windows(const Conv *c, const RefTensor *out, const int64_t *y,
+               Products *p)
 {
-    int64_t y[IR_MAX_RANK];
     int n = c->w.num_axes;
     (void)out;
-    ref_unravel(n + 1, c->y->dims, k, y);
-    y[n + 1] = c->at[n + 1];
     add_tap(c, c->at[0], c->at + 1, y, y[n], c->y->dims[n], y, p);
 }
 
-/* Product k of an element of conv_weights: a row, and a window. */
+/* A product of an element of conv_weights: a row, and a window. */
 static void
-add_of_weights(const Conv *c, const RefTensor *out, int64_t k, Products *p)
+add_of_weights(const Conv *c, const RefTensor *out, const int64_t *y,
+               Products *p)
 {
-    int64_t y[IR_MAX_RANK];
     int n = c->w.num_axes;
-    ref_unravel(n + 1, c->y->dims, k, y);
-    y[n + 1] = c->at[n + 1];
     add_tap(c, y[0], y + 1, c->at, c->at[n], out->dims[n], y, p);
 }
 
 static void
 convolve(const IrOp *op, Operands x, RefTensor *out,
-         void (*add)(const Conv *c, const RefTensor *out, int64_t k,
+         void (*add)(const Conv *c, const RefTensor *out, const int64_t *y,
                      Products *p))
 {
     Conv c = {.x = x[0], .y = x[1], .w = ir_windows_of(op)};
     const Products none = no_products(op);
-    int64_t taps = 1;
+    int64_t taps = 1, y[IR_MAX_RANK]; /* the index of y in a product */
     for (int i = 0; i <= c.w.num_axes; i++)
         taps *= x[1]->dims[i];
-    c.new_channels = out->dims[c.w.num_axes + 1] / c.w.groups;
+    int last = c.w.num_axes + 1;
+    c.new_channels = out->dims[last] / c.w.groups;
     for (int64_t i = 0; i < out->count; i++) {
-        ref_unravel(out->rank, out->dims, i, c.at);
+        ref_next(out->rank, out->dims, i, c.at);
+        y[last] = c.at[last];
         Scalar total = none.sum;
         for (int64_t k = 0; k < taps; k += BLOCK) {
             Products p = none;
-            for (int64_t j = k; j < taps && j < k + BLOCK; j++)
-                add(&c, out, j, &p);
+            for (int64_t j = k; j < taps && j < k + BLOCK; j++) {
+                ref_next(last, c.y->dims, j, y);
+                add(&c, out, y, &p);
+            }
             total = k == 0 ? sum_of(&p) : fold(OP_add, total, sum_of(&p));
         }
         ref_set(out, i, total);
@@ -430,7 +445,7 @@ compute_broadcast(const IrOp *op, Operands x, RefTensor *out)
     (void)op;
     int64_t index[IR_MAX_RANK];
     for (int64_t i = 0; i < out->count; i++) {
-        ref_unravel(out->rank, out->dims, i, index);
+        ref_next(out->rank, out->dims, i, index);
         ref_set(out, i, broadcast_get(x[0], out, index));
     }
 }
@@ -442,7 +457,7 @@ compute_transpose(const IrOp *op, Operands x, RefTensor *out)
     const int64_t *perm = ir_ints(op, A_perm, &n);
     int64_t to[IR_MAX_RANK], from[IR_MAX_RANK];
     for (int64_t i = 0; i < out->count; i++) {
-        ref_unravel(out->rank, out->dims, i, to);
+        ref_next(out->rank, out->dims, i, to);
         for (int k = 0; k < n; k++)
             from[perm[k]] = to[k];
         ref_set(out, i, get_at(x[0], from));
@@ -688,7 +703,7 @@ compute_iota(const IrOp *op, Operands x, RefTensor *out)
     (void)x;
     int64_t index[IR_MAX_RANK];
     for (int64_t i = 0; i < out->count; i++) {
-        ref_unravel(out->rank, out->dims, i, index);
+        ref_next(out->rank, out->dims, i, index);
         ref_set(out, i, scalar_int(DT_i64, index[ir_int(op, A_axis)]));
     }
 }

@@ -62,6 +62,17 @@ ref_ravel(int rank, const int64_t *dims, const int64_t *index)
     return i;
 }
 
+void
+ref_next(int rank, const int64_t *dims, int64_t i, int64_t *index)
+{
+    for (int k = rank - 1; k >= 0; k--) {
+        index[k] = i ? index[k] + 1 : 0;
+        if (i && index[k] < dims[k])
+            return;
+        index[k] = 0;
+    }
+}
+
 /* To the bit; all NaNs are one. */
 static bool
 same_scalar(Scalar x, Scalar y)

@@ -31,6 +31,9 @@ void ref_set(RefTensor *t, int64_t i, Scalar x);
 /* Element number i as an index on each axis of a shape, and back. */
 void ref_unravel(int rank, const int64_t *dims, int64_t i, int64_t *index);
 int64_t ref_ravel(int rank, const int64_t *dims, const int64_t *index);
+/* As ref_unravel, of element i, where index is that of the element before,
+ * unless i is 0. */
+void ref_next(int rank, const int64_t *dims, int64_t i, int64_t *index);
 
 /* The number of the first element that differs to the bit, all NaNs being one,
  * or -1; a tensor of another dtype or count differs at 0. */

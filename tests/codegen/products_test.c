@@ -375,6 +375,21 @@ static const CodegenCase cases[] = {
      "%x: T[45, 40] per_replica = dot %a, %b {contract_x=[2] contract_y=[0]}\n"
      "%r: T[45] per_replica = dot %x, %c {contract_x=[1] contract_y=[1] "
      "batch_x=[0] batch_y=[0]}"},
+    /* of a matrix in panels, as passes/fusion/prepack.c makes them: in one and
+     * several blocks, with an epilogue */
+    {"T[20, 4, 16]",
+     {"T[20, 70]", "T[4, 70, 16]"},
+     "%r: T[20, 4, 16] per_replica = dot %a, %b {contract_x=[1] "
+     "contract_y=[1]}"},
+    {"T[n, 3, 8]",
+     {"T[n, 600]", "T[3, 600, 8]"},
+     "%r: T[n, 3, 8] per_replica = dot %a, %b {contract_x=[1] "
+     "contract_y=[1]}"},
+    {"T[9, 4, 16]",
+     {"T[9, 70]", "T[4, 70, 16]", "T[9, 4, 16]"},
+     "%x: T[9, 4, 16] per_replica = dot %a, %b {contract_x=[1] "
+     "contract_y=[1]}\n"
+     "%r: T[9, 4, 16] per_replica = add %x, %c"},
     /* A in place, of several blocks, with an epilogue, in rows that tiles do
      * not divide */
     {"T[45, 33]",

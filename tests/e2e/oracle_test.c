@@ -52,6 +52,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/ordered.tfd", "", 3},
     {"tests/e2e/programs/custom_gradients.tfd", "", 3},
     {"tests/e2e/programs/pipelines.tfd", "", 3},
+    {"tests/e2e/programs/prepacked.tfd", "", 2},
     {"tests/e2e/programs/random.tfd", "", 3},
     {"tests/e2e/programs/rows.tfd", "", 3},
     {"tests/e2e/programs/sequences.tfd", "", 2},

@@ -19,7 +19,6 @@
  * GPUs keep their tiles in shared memory, and their plans stay as they are.
  */
 #include <assert.h>
-#include <string.h>
 #include "ir/base/number/dtype.h"
 #include "ir/device/device.h"
 #include "ir/rules/build.h"
@@ -31,7 +30,7 @@ enum {
     MIN_ROWS = 4, /* fewer are no product of matrices to a CPU */
     MAX_ROWS = 64,
     MIN_BYTES = 384 << 10, /* of the matrix: it does not stay in a cache, */
-    MAX_BYTES = 16 << 20, /* of which there are two then */
+    MAX_BYTES = 16 << 20,  /* of which there are two then */
     LINE_BYTES = 64
 };
 
@@ -116,13 +115,15 @@ should_pack(const IrOp *op, const IrOp *loop, int64_t *along)
         return false;
     const IrValue *x = op->operands[0], *y = op->operands[1];
     const int64_t *along_x = ir_ints(op, A_contract_x, &num_contract);
-    *along = ir_ints(op, A_contract_y, &num_contract)[0];
+    const int64_t *along_y = ir_ints(op, A_contract_y, &num_contract);
+    if (num_contract != 1)
+        return false;
+    *along = along_y[0];
     if (ir_has(op, A_batch_x))
         ir_ints(op, A_batch_x, &num_batch);
     bool is_float = y->type.dtype == DT_f32 || y->type.dtype == DT_f64;
-    return num_contract == 1 && num_batch == 0 && is_float &&
-           y->type.rank == 2 && x->type.rank < IR_MAX_RANK &&
-           ir_dim_is_const(y->type.dims[0]) &&
+    return num_batch == 0 && is_float && y->type.rank == 2 &&
+           x->type.rank < IR_MAX_RANK && ir_dim_is_const(y->type.dims[0]) &&
            ir_dim_is_const(y->type.dims[1]) && !is_inside(y, loop) &&
            is_inside(x, loop) && has_good_sizes(op, along_x[0], *along);
 }
@@ -226,6 +227,7 @@ visit(IrOp *loop, void *data)
         return;
     for (IrOp *op = loop->regions[0]->first, *next; op; op = next) {
         next = op->next;
+        ir_follow_forwards(op);
         if (should_pack(op, loop, &along))
             multiply_panels(p, op, panels_of(p, op, loop, along));
     }

@@ -385,6 +385,8 @@ EmitLongReduces be_emit_long_reduces(const BeKernel *k);
 int64_t be_emit_num_chunks(const BeKernel *k);
 /* Bytes of the partial results of all. */
 int64_t be_emit_partial_bytes(const BeKernel *k);
+/* Emits the nodes before the reductions that depend on none of them. */
+void be_emit_before_long(Emit *e, const EmitLongReduces *long_ones);
 /* The body of PARTIAL: chunks e->begin to e->end, into e->partials. */
 void be_emit_partial(Emit *e);
 void be_emit_contract(Emit *e, const KNode *n);

@@ -12,12 +12,11 @@
 #include "ir/base/status.h"
 #include "ir/rules/eval.h"
 #include "ir/rules/pairs.h"
-#include "tests/ref/kernel_needs.h"
+#include "tests/ref/kernel_dependences.h"
 
 /* The operands x or y of a contraction, for each value of the indices that they
  * depend on and that are around it: their rows by the number of that point. */
 typedef struct Operands {
-    const KNode *value;
     const KVar *around[63];
     int num_around;
     Scalar **rows;   /* NULL: they are not kept */
@@ -38,7 +37,7 @@ typedef struct Eval {
     int64_t *vars;  /* by id */
     int number;     /* of the part whose item it is */
 
-    KernelNeeds needs;
+    KernelDependences depends;
     Contraction **contractions; /* by the id of the value; NULL: not met yet */
 
     /* of the current scan */
@@ -274,17 +273,17 @@ enum { MAX_KEPT = 1 << 22 };
 static Operands
 begin_operands(const Eval *e, const KNode *n, const KNode *value, int64_t count)
 {
-    Operands o = {.value = value};
-    Needs needs = e->needs.values[value->id];
-    Needs around = needs & ~kernel_needs_ranges(&n->contract.ranges);
+    Operands o = {0};
+    IndexSet on = e->depends.values[value->id];
+    IndexSet around = on & ~kernel_range_set(&n->contract.ranges);
     int64_t points = 1;
     for (int id = 0; id < 63 && id < e->k->num_vars; id++) {
         if (!(around >> id & 1))
             continue;
-        o.around[o.num_around++] = e->needs.ranges[id];
-        points *= dim_now(e, e->needs.ranges[id]->extent);
+        o.around[o.num_around++] = e->depends.ranges[id];
+        points *= dim_now(e, e->depends.ranges[id]->extent);
     }
-    if (!(around & NEEDS_MORE) && points <= MAX_KEPT / (count + 1))
+    if (!(around & INDEX_SET_MORE) && points <= MAX_KEPT / (count + 1))
         o.rows = NEW_ARRAY(e->arena, Scalar *, (size_t)points + 1);
     return o;
 }
@@ -578,7 +577,7 @@ kernel_eval(const BeKernel *k, void *const *ptrs, const int64_t *dims,
     Eval e = {.arena = arena, .k = k, .ptrs = ptrs, .dims = dims};
     e.values = NEW_ARRAY(arena, Scalar, k->num_values);
     e.vars = NEW_ARRAY(arena, int64_t, k->num_vars);
-    e.needs = kernel_needs(arena, k);
+    e.depends = kernel_dependences(arena, k);
     e.contractions = NEW_ARRAY(arena, Contraction *, (size_t)k->num_values + 1);
     for (int64_t item = begin; item < end; item++) {
         set_item(&e, item);

@@ -329,6 +329,9 @@ ir_value_block(const IrValue *v)
     return v->def ? v->def->block : v->block;
 }
 
+/* Whether v is an argument of a region of op, or made in one of them. */
+bool ir_is_inside(const IrValue *v, const IrOp *op);
+
 static inline bool
 ir_place_equal(IrPlace a, IrPlace b)
 {

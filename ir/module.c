@@ -420,6 +420,16 @@ ir_remove(IrOp *op)
     op->prev = op->next = NULL;
 }
 
+bool
+ir_is_inside(const IrValue *v, const IrOp *op)
+{
+    const IrBlock *b = ir_value_block(v);
+    for (; b; b = b->op ? b->op->block : NULL)
+        if (b->op == op)
+            return true;
+    return false;
+}
+
 void
 ir_set_region(IrOp *op, int index, IrBlock *b)
 {

@@ -106,8 +106,6 @@ pass_adjoint_add(Grad *g, const IrValue *v)
 /* Visits op and those before it in its block, in reverse. */
 void pass_grad_sweep(Grad *g, IrOp *op);
 
-/* Whether op or a region of it makes v. */
-bool pass_grad_is_inside(const IrValue *v, const IrOp *op);
 bool pass_values_have(const IrValues *list, const IrValue *v);
 
 /* The results of old are the first ones of op. */

@@ -192,16 +192,6 @@ typedef struct BranchGrad {
 } BranchGrad;
 
 bool
-pass_grad_is_inside(const IrValue *v, const IrOp *op)
-{
-    const IrBlock *b = ir_value_block(v);
-    for (; b; b = b->op ? b->op->block : NULL)
-        if (b->op == op)
-            return true;
-    return false;
-}
-
-bool
 pass_values_have(const IrValues *list, const IrValue *v)
 {
     for (int i = 0; i < list->len; i++)
@@ -233,7 +223,7 @@ find_wanted(IrOp *op, void *data)
 {
     BranchGrad *bg = data;
     for (int i = 0; i < op->num_operands; i++)
-        if (!pass_grad_is_inside(op->operands[i], bg->forward))
+        if (!ir_is_inside(op->operands[i], bg->forward))
             add_wanted(bg, op->operands[i]);
     if (op->kind == OP_read)
         add_wanted(bg, op->results[0]);
@@ -272,7 +262,7 @@ find_stash(IrOp *op, void *data)
     BranchGrad *bg = data;
     ir_follow_forwards(op);
     for (int i = 0; i < op->num_operands; i++)
-        if (pass_grad_is_inside(op->operands[i], bg->forward) &&
+        if (ir_is_inside(op->operands[i], bg->forward) &&
             !pass_values_have(&bg->stash, op->operands[i]))
             VEC_PUSH(bg->g->cx->arena, bg->stash, op->operands[i]);
 }
@@ -359,7 +349,7 @@ pass_grad_rule_if(Grad *g, const IrOp *op)
     for (int r = 0; r < 2; r++) {
         const IrOp *yield = ir_block_yield(op->regions[r]);
         for (int i = 0; i < yield->num_operands; i++)
-            if (!pass_grad_is_inside(yield->operands[i], op))
+            if (!ir_is_inside(yield->operands[i], op))
                 add_wanted(&bg, yield->operands[i]);
     }
     /* gradients from elsewhere are set aside meanwhile */

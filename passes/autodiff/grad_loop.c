@@ -91,7 +91,7 @@ find_wanted(IrOp *op, void *data)
 {
     LoopGrad *l = data;
     for (int i = 0; i < op->num_operands; i++)
-        if (!pass_grad_is_inside(op->operands[i], l->forward))
+        if (!ir_is_inside(op->operands[i], l->forward))
             add_wanted(l, op->operands[i]);
     if (op->kind == OP_read)
         add_wanted(l, op->results[0]);
@@ -243,8 +243,7 @@ bool
 pass_grad_defer_product(Grad *g, const GradProduct *p)
 {
     LoopGrad *l = g->loop;
-    if (!l || g->b != reverse_body(l) ||
-        pass_grad_is_inside(p->to, l->forward) ||
+    if (!l || g->b != reverse_body(l) || ir_is_inside(p->to, l->forward) ||
         ir_value_block(p->other) != forward_body(l) ||
         p->dy->type.rank == IR_MAX_RANK || p->other->type.rank == IR_MAX_RANK)
         return false;
@@ -319,7 +318,7 @@ static IrValue *
 compute_again(LoopGrad *l, IrBlock *to, IrValue *v)
 {
     IrValue *found = ir_clone_get(l->again, v);
-    if (found != v || !pass_grad_is_inside(v, l->forward))
+    if (found != v || !ir_is_inside(v, l->forward))
         return found;
     if (!v->def || !is_cheap(v->def) || pass_values_have(&l->stash, v))
         return NULL;
@@ -340,8 +339,7 @@ find_needed(IrOp *op, void *data)
     ir_follow_forwards(op);
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
-        if (pass_grad_is_inside(v, l->forward) &&
-            !pass_values_have(&l->needed, v))
+        if (ir_is_inside(v, l->forward) && !pass_values_have(&l->needed, v))
             VEC_PUSH(l->g->cx->arena, l->needed, v);
     }
 }

@@ -21,7 +21,7 @@
 static bool
 is_from_outside(const IrValue *v, const IrOp *loop)
 {
-    return !pass_grad_is_inside(v, loop);
+    return !ir_is_inside(v, loop);
 }
 
 /* ---- invariants --------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * prepack.c - a matrix that every round of a loop multiplies is packed once
+ * prepack.c - a matrix that every iteration of a loop multiplies is packed once
  *
  *   for t { z = dot h, u }        h: [m, k], few rows; u: [k, n] from outside
  *
@@ -9,7 +9,7 @@
  *   for t { z = reshape (dot h, p) }
  *
  * A product of few rows reads much of u for each of its multiplications, so the
- * code of a CPU would pack u again in each round, into just these panels: w
+ * code of a CPU would pack u again in each iteration, into just these panels: w
  * columns side by side are a line of its caches.  A product with panels reads
  * them in place.  Its sums are the same, in the same order (D2).  Recurrent
  * layers are such loops, and so are their gradients.
@@ -26,7 +26,7 @@
 #include "passes/support/pass.h"
 
 enum {
-    MIN_ROUNDS = 8,
+    MIN_ITERATIONS = 8,
     MIN_ROWS = 4, /* fewer are no product of matrices to a CPU */
     MAX_ROWS = 64,
     MIN_BYTES = 384 << 10, /* of the matrix: it does not stay in a cache, */
@@ -40,36 +40,26 @@ typedef struct Matrix {
     int64_t along;
 } Matrix;
 
-/* One in panels, made in front of a loop. */
+/* One in panels, made in front of the loop. */
 typedef struct Packed {
-    const IrOp *loop;
     Matrix matrix;
     IrValue *panels;
 } Packed;
 
 typedef struct Prepack {
     PassCx *cx;
-    VEC(Packed) done;
-    VEC(IrOp *) turned; /* transposes that products need no more */
+    VEC(Packed) done;       /* for the current loop */
+    VEC(IrOp *) transposes; /* that were looked through */
 } Prepack;
 
 /* ---- which products ------------------------------------------------------ */
 
 static bool
-is_inside(const IrValue *v, const IrOp *loop)
-{
-    const IrBlock *b = ir_value_block(v);
-    while (b && b->op != loop)
-        b = b->op ? b->op->block : NULL;
-    return b != NULL;
-}
-
-static bool
-goes_round(const IrOp *loop)
+has_enough_iterations(const IrOp *loop)
 {
     Scalar count;
     return loop->kind == OP_for && ir_const_known(loop->operands[0], &count) &&
-           count.i >= MIN_ROUNDS;
+           count.i >= MIN_ITERATIONS;
 }
 
 /* Columns of a panel. */
@@ -85,10 +75,10 @@ num_rows(const IrType *x, int64_t along)
 {
     int64_t rows = 1;
     for (int i = 0; i < x->rank; i++) {
-        bool counts = i != along;
-        if (!ir_dim_is_const(x->dims[i]))
-            return 0;
-        if (counts && __builtin_mul_overflow(rows, x->dims[i].c, &rows))
+        if (i == along)
+            continue;
+        if (!ir_dim_is_const(x->dims[i]) ||
+            __builtin_mul_overflow(rows, x->dims[i].c, &rows))
             return 0;
     }
     return rows;
@@ -124,8 +114,8 @@ should_pack(const IrOp *op, const IrOp *loop, int64_t *along)
     bool is_float = y->type.dtype == DT_f32 || y->type.dtype == DT_f64;
     return num_batch == 0 && is_float && y->type.rank == 2 &&
            x->type.rank < IR_MAX_RANK && ir_dim_is_const(y->type.dims[0]) &&
-           ir_dim_is_const(y->type.dims[1]) && !is_inside(y, loop) &&
-           is_inside(x, loop) && has_good_sizes(op, along_x[0], *along);
+           ir_dim_is_const(y->type.dims[1]) && !ir_is_inside(y, loop) &&
+           ir_is_inside(x, loop) && has_good_sizes(op, along_x[0], *along);
 }
 
 /* ---- packing ------------------------------------------------------------- */
@@ -138,7 +128,7 @@ matrix_of(Prepack *p, IrValue *v, int64_t along)
     IrOp *def = v->def;
     if (!def || def->kind != OP_transpose || ir_ints(def, A_perm, &n)[0] != 1)
         return (Matrix){v, along};
-    VEC_PUSH(p->cx->arena, p->turned, def);
+    VEC_PUSH(p->cx->arena, p->transposes, def);
     return (Matrix){def->operands[0], 1 - along};
 }
 
@@ -162,7 +152,7 @@ static const IrReason *
 reason_of(const Prepack *p, const IrOp *op)
 {
     return ir_reason(p->cx->m, "prepack.panels", pass_loc(op),
-                     "one packing of a matrix for all rounds of a loop");
+                     "one packing of a matrix for all iterations of a loop");
 }
 
 /* op's matrix in panels, in front of the loop. */
@@ -172,15 +162,14 @@ panels_of(Prepack *p, const IrOp *op, IrOp *loop, int64_t along)
     Matrix matrix = matrix_of(p, op->operands[1], along);
     for (int i = 0; i < p->done.len; i++) {
         const Packed *q = &p->done.data[i];
-        if (q->loop == loop && q->matrix.value == matrix.value &&
-            q->matrix.along == matrix.along)
+        if (q->matrix.value == matrix.value && q->matrix.along == matrix.along)
             return q->panels;
     }
     IrBlock *before = ir_block_scratch(loop);
     IrValue *panels = build_panels(before, matrix, op->loc);
     ir_stamp(before, reason_of(p, op));
     ir_splice_before(loop, before);
-    Packed packed = {loop, matrix, panels};
+    Packed packed = {matrix, panels};
     VEC_PUSH(p->cx->arena, p->done, packed);
     return panels;
 }
@@ -208,14 +197,14 @@ static void
 remove_unused(Prepack *p, IrFunc *fn)
 {
     ir_count_uses(fn);
-    for (int i = 0; i < p->turned.len; i++) {
-        IrOp *op = p->turned.data[i];
+    for (int i = 0; i < p->transposes.len; i++) {
+        IrOp *op = p->transposes.data[i];
         if (op->block && op->results[0]->num_uses == 0) {
             op->operands[0]->num_uses--;
             ir_remove(op);
         }
     }
-    p->turned.len = 0;
+    p->transposes.len = 0;
 }
 
 static void
@@ -223,8 +212,9 @@ visit(IrOp *loop, void *data)
 {
     Prepack *p = data;
     int64_t along;
-    if (!goes_round(loop))
+    if (!has_enough_iterations(loop))
         return;
+    p->done.len = 0;
     for (IrOp *op = loop->regions[0]->first, *next; op; op = next) {
         next = op->next;
         ir_follow_forwards(op);

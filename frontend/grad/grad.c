@@ -2,8 +2,9 @@
  * grad.c - grad(loss, wrt)
  *
  * The gradient is an operation until the passes differentiate; here its results
- * get their types.  The gradient through a collective is a replica's own part:
- * such a gradient differs among the replicas even of a loss that does not.
+ * get their types.  It is that of the sum of all replicas' losses, so through
+ * collectives it depends on all of them, with respect to the values of this
+ * replica: it differs among the replicas even of a loss that does not.
  *
  * A variable of which the loss takes rows and nothing else has slices as its
  * gradient (D12).  The passes need not know: the operation asks for the
@@ -133,7 +134,15 @@ walk_loss(Arena *a, const IrValue *loss)
     return w;
 }
 
-/* ---- losses that are sums over the replicas ----------------------------- */
+/* ---- losses that are the same on all replicas ---------------------------- */
+
+/* Collectives whose results a loss is computed from, with nothing that differs
+ * among the replicas in between. */
+typedef struct Outermost {
+    const IrOp *sum; /* all_reduce(sum), or all_gather: each replica computes
+                        the gradient of all parts */
+    bool has_mean;   /* of the global batch */
+} Outermost;
 
 /* Gradients of values in the regions of op flow on to its operands. */
 static void
@@ -146,22 +155,19 @@ note_regions(Walk *w, const IrOp *op)
     }
 }
 
-/* Where the loss is a sum over the replicas of which each of them computes the
- * whole gradient, the operation that makes it, else NULL: then the gradient of
- * the sum is counted once a replica.  Up to there all values are mirrored; the
- * gradient of a per-replica value, and of global_mean, a mean or a merge, is
- * each replica's own part. */
-static const IrOp *
-sum_of_loss(Arena *a, const IrValue *loss)
+static Outermost
+outermost_of(Arena *a, const IrValue *loss)
 {
+    Outermost found = {0};
     Walk *w = NEW(a, Walk);
     w->arena = a;
     note_value(w, loss);
     while (w->todo.len) {
         const IrOp *op = VEC_POP(w->todo);
         bool is_sum = op->kind == OP_all_reduce && ir_enum(op, A_op) == AGG_sum;
-        if (is_sum || op->kind == OP_all_gather)
-            return op;
+        if (!found.sum && (is_sum || op->kind == OP_all_gather))
+            found.sum = op;
+        found.has_mean |= op->kind == OP_global_mean;
         if (ir_op_info[op->kind].effect == COLLECTIVE ||
             strcmp(ir_op_info[op->kind].grad, "zero") == 0)
             continue;
@@ -170,7 +176,7 @@ sum_of_loss(Arena *a, const IrValue *loss)
         if (op->kind != OP_custom_gradient)
             note_regions(w, op);
     }
-    return NULL;
+    return found;
 }
 
 /* ---- rows --------------------------------------------------------------- */
@@ -478,17 +484,34 @@ own_part_note(Lower *cx, Loc sum, Loc loc, Loc written)
 }
 
 static void
-warn_of_sum(Lower *cx, const IrValue *loss, Loc loc, Loc written)
+warn_of_sum(Lower *cx, const IrOp *sum, Loc loc, Loc written)
 {
-    const IrOp *sum = NULL;
-    if (loss->type.locality < LOCAL_PER_REPLICA && cx->context == FE_REPLICA &&
-        cx->module->num_replicas > 1)
-        sum = sum_of_loss(cx->arena, loss);
-    if (sum)
-        fe_warning(cx, loc, sum->loc, own_part_note(cx, sum->loc, loc, written),
-                   "the loss is already summed over the replicas, so that the "
-                   "sum of its gradients counts each part %d times",
-                   cx->module->num_replicas);
+    fe_warning(cx, loc, sum->loc, own_part_note(cx, sum->loc, loc, written),
+               "the loss is already summed over the replicas, so that the "
+               "sum of its gradients counts each part %d times",
+               cx->module->num_replicas);
+}
+
+/* The part of the loss x that is this replica's, of which the gradient is
+ * taken: all of it, but of a mean of the global batch, which all replicas have,
+ * an equal part.  So the gradients of all replicas add up to that of the mean,
+ * and of what else is in the loss. */
+static IrValue *
+own_part_of_loss(Lower *cx, IrValue *x, Loc loc, Loc written)
+{
+    int n = cx->module->num_replicas;
+    if (x->type.locality >= LOCAL_PER_REPLICA || cx->context != FE_REPLICA ||
+        n == 1)
+        return x;
+    Outermost found = outermost_of(cx->arena, x);
+    if (found.sum)
+        warn_of_sum(cx, found.sum, loc, written);
+    if (found.sum || !found.has_mean)
+        return x;
+    IrValue *replicas = ir_const_float(cx->block, x->type.dtype, n, loc);
+    IrValue *part = ir_build2(cx->block, OP_div, x, replicas, loc);
+    part->name = x->name;
+    return part;
 }
 
 static IrOp *
@@ -544,7 +567,7 @@ fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written)
     if (!ok || !leaves.len)
         return ok ? wrt : &fe_poison;
     set_localities(&w, &x->type, walk->has_collective);
-    warn_of_sum(cx, x, loc, written);
+    w.operands.data[0] = own_part_of_loss(cx, x, loc, written);
     IrOp *op = emit_grad(cx, &w, loc);
     return op ? result_nest(cx, &w, wrt, &leaves, op) : &fe_poison;
 }

@@ -401,17 +401,17 @@ pass_grad_rule_all_reduce(Grad *g, const IrOp *op)
     }
 }
 
-/* This replica's own part of the mean of all: the parts add up to the
- * gradient. */
+/* The same as an all_reduce of the sums, and of the counts. */
 void
 pass_grad_rule_global_mean(Grad *g, const IrOp *op)
 {
-    IrValue *x = op->operands[0];
+    IrValue *x = op->operands[0], *dy = pass_grad_out(g, op);
     const IrType *t = &x->type;
     IrValue *ones = ir_const_fill(g->b, t->dtype, t->rank, t->dims,
                                   scalar_float(t->dtype, 1), g->loc);
     IrValue *sum = ir_build_sum_all(g->b, ones, g->loc);
     IrValue *count = pass_grad_all_reduce(g, op, AGG_sum, sum);
-    IrValue *dx = divide(g, pass_grad_out(g, op), count);
+    IrValue *all = pass_grad_all_reduce(g, op, AGG_sum, dy);
+    IrValue *dx = divide(g, all, count);
     pass_grad_add(g, x, ir_build_broadcast(g->b, dx, t->rank, t->dims, g->loc));
 }

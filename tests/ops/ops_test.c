@@ -310,14 +310,13 @@ slope_at(const Slope *g, RefTensor *const *args)
 }
 
 /* The sum of the replicas' losses, each of which depends on all replicas'
- * values; a mean of all is one loss that every replica knows. */
+ * values. */
 static double
 loss_of(const Slope *g, RefTensor *const *args)
 {
     Outcome out = slope_at(g, args);
     double sum = 0;
-    int n = g->s.of.kind == OP_global_mean ? 1 : g->s.of.num_replicas;
-    for (int r = 0; r < n; r++)
+    for (int r = 0; r < g->s.of.num_replicas; r++)
         sum += ref_get(&out.results[0][r], 0).f;
     return sum;
 }

@@ -162,9 +162,6 @@ weighted_sum(Sampler *s)
             continue;
         IrValue *w = sampler_arg_of(s, v->type.dtype, VALUES_ANY, v->type.rank,
                                     v->type.dims);
-        if (v->type.locality == LOCAL_MIRRORED &&
-            s->out->of.kind == OP_global_mean)
-            w = ir_const_float(s->b, v->type.dtype, 1.5, s->loc);
         IrValue *sum = ir_build_sum_all(
             s->b, ir_build2(s->b, OP_mul, v, w, s->loc), s->loc);
         sum = ir_build_cast(s->b, sum, s->out->of.dtype, s->loc);

@@ -9,8 +9,7 @@
  *   (sum of losses at x + h d  -  the same at x - h d) / 2 h  =  sum of grad d
  *
  * with both sums over the replicas, because the gradient of a collective is
- * that of the losses of all replicas.  (global_mean is different: its gradient
- * is each replica's own part.)
+ * that of the losses of all replicas.
  */
 #include "tests/random/gen_impl.h"
 
@@ -90,6 +89,9 @@ make_collective(Gen *g)
     if (v.type.rank > 0 && gen_chance(g, 40)) {
         to.type = gen_without_axes(&v.type, 0, 1, false);
         gen_let(g, to, "sum(sin(all_gather(%s, axis = 0)), axis = 0)", v.name);
+    } else if (gen_chance(g, 30)) {
+        to.type = gen_scalar(v.type.dtype);
+        gen_let(g, to, "global_mean(%s)", v.name);
     } else {
         const char *way = ways[gen_pick(g, 2)], *at = strchr(way, '%');
         gen_let(g, to, "%.*s%s)", (int)(at - way), way, v.name);

@@ -34,10 +34,14 @@ enum { IR_MAX_PACKS = 1 << 20 }; /* of a cross-device operation */
 #define IR_MAX_TIMEOUT_MS ((int64_t)1000 * 1000 * 1000 * 1000)
 
 /* Why a pass inserted an operation: never without all three. */
+typedef struct IrCall IrCall;
+
 typedef struct IrReason {
-    const char *rule;  /* "communicate.aggregate": pass and rule */
-    const char *cause; /* the operand or statement, in words */
-    Loc loc;           /* the source line that caused it */
+    const char *rule;    /* "communicate.aggregate": pass and rule */
+    const char *cause;   /* the operand or statement, in words */
+    Loc loc;             /* the source line that caused it, */
+    const IrCall *calls; /* and that is inlined for them; NULL: for none, or it
+                            is not known */
 } IrReason;
 
 /* Where allocate put a value's bytes. */
@@ -88,7 +92,6 @@ typedef struct IrAttrValue {
 } IrAttrValue;
 
 /* One call that an operation is inlined for. */
-typedef struct IrCall IrCall;
 struct IrCall {
     const IrCall *caller; /* around it, or NULL */
     const char *note;     /* "train_step is run from here" */
@@ -246,12 +249,12 @@ typedef struct IrIter {
     IrNames datasets; /* divided: one; whole: one a pipeline, which are the
                          workers, or one worker's replicas */
     bool whole;
-    bool per_worker;   /* each worker has one of its own, and takes its elements
-                          for closures; else main takes them */
+    bool per_worker; /* each worker has one of its own, and takes its elements
+                        for closures; else main takes them */
     WorkerShard workers; /* per_worker: what of it each has */
-    ShardPolicy shard; /* of the elements before they are divided */
-    int64_t buffer;    /* elements of each replica that are ready, 1 unless it is
-                          said: on its device, or with on_host there */
+    ShardPolicy shard;   /* of the elements before they are divided */
+    int64_t buffer; /* elements of each replica that are ready, 1 unless it is
+                       said: on its device, or with on_host there */
     bool on_host;
     int32_t rows; /* a symbol n of its elements' rows, or -1: static shapes;
                      an iter_next may have another of the same bounds */
@@ -513,7 +516,15 @@ void ir_splice_after(IrOp *where, IrBlock *scratch);
 const IrReason *ir_reason(IrModule *m, const char *rule, Loc loc,
                           const char *cause, ...)
     __attribute__((format(printf, 4, 5)));
-/* Sets the reason of every operation of b and its regions that has none. */
+/* The reason of what is inserted for op: the line is ir_op_loc(op). */
+const IrReason *ir_reason_for(const IrOp *op, const char *rule,
+                              const char *cause, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The source line of op: its own, or that of the operation around it. */
+Loc ir_op_loc(const IrOp *op);
+/* The reason of op, which is inlined for the same calls if it knows none. */
+void ir_set_reason(IrOp *op, const IrReason *reason);
+/* The same for every operation of b and its regions that has no reason. */
 void ir_stamp(IrBlock *b, const IrReason *reason);
 /* Those of b and its regions that know no calls are inlined for those of
  * `from`, which they replace or are made for. */

@@ -17,8 +17,8 @@ fix_replica(IrOp *op, void *data)
         return;
     IrBlock *b = ir_block_scratch(op);
     IrValue *number = ir_const_int(b, DT_i32, replica, op->loc);
-    ir_stamp(b, ir_reason(op->block->func->module, "expand.replica", op->loc,
-                          "the program of device %d", replica));
+    ir_stamp(b, ir_reason_for(op, "expand.replica", "the program of device %d",
+                              replica));
     ir_splice_before(op, b);
     ir_forward(op->results[0], number);
     ir_remove(op);

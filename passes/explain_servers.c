@@ -156,7 +156,7 @@ explain_whole(Pushes *p, const IrVar *v, const IrLookups *l)
                  (long long)l->most);
         return;
     }
-    Loc loc = pass_loc(l->whole);
+    Loc loc = ir_op_loc(l->whole);
     str_addf(p->out, "; \"%s\" at %s:%u:%u ", ir_op_info[l->whole->kind].name,
              diag_source_name(p->m->diag, loc.file), loc.line, loc.col);
     str_add(p->out, l->whole->kind == OP_take

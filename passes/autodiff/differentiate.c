@@ -599,10 +599,9 @@ expand(PassCx *cx, IrOp *op)
     sweep(&w, op->block, op->prev);
     w.g.loc = op->loc;
     forward_gradients(&w);
-    ir_stamp(w.g.b, ir_reason(cx->m, "differentiate.reverse", pass_loc(op),
-                              "the gradient of %s",
-                              loss->name ? loss->name : "the loss"));
-    ir_inherit_calls(w.g.b, op);
+    ir_stamp(w.g.b,
+             ir_reason_for(op, "differentiate.reverse", "the gradient of %s",
+                           loss->name ? loss->name : "the loss"));
     ir_splice_before(op, w.g.b);
     ir_remove(op);
 }
@@ -634,12 +633,12 @@ note_loop(IrOp *op, void *data)
 
 /* Of all loops, inner ones first: what leaves them may go on. */
 static void
-hoist(PassCx *cx, IrFunc *fn, void (*from)(PassCx *cx, IrOp *loop))
+hoist(PassCx *cx, IrFunc *fn, void (*from)(IrOp *loop))
 {
     Found f = {.arena = cx->arena};
     ir_walk(fn->body, note_loop, &f);
     for (int i = f.loops.len - 1; i >= 0; i--)
-        from(cx, f.loops.data[i]);
+        from(f.loops.data[i]);
     ir_apply_forwards(fn);
 }
 

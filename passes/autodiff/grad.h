@@ -112,9 +112,9 @@ bool pass_values_have(const IrValues *list, const IrValue *v);
 void pass_grad_replace_results(Grad *g, IrOp *old, IrOp *op);
 
 /* Moves what does not depend on the step in front of a loop. */
-void pass_grad_hoist(PassCx *cx, IrOp *loop);
+void pass_grad_hoist(IrOp *loop);
 /* The same of transposes that its products would make, of gradients, too. */
-void pass_grad_hoist_transposes(PassCx *cx, IrOp *loop);
+void pass_grad_hoist_transposes(IrOp *loop);
 
 /* Whether the gradient of a loop is a loop: of a for with a constant count that
  * would be many operations. */

@@ -173,9 +173,9 @@ pass_grad_unroll(PassCx *cx, IrOp *op)
             unroll_while_once(cx, op, to, carried);
     for (int i = 0; i < op->num_results; i++)
         ir_forward(op->results[i], carried[i + skip]);
-    ir_stamp(to, ir_reason(cx->m, "differentiate.unroll", pass_loc(op),
-                           "%lld iterations that a gradient goes through",
-                           (long long)count));
+    ir_stamp(to, ir_reason_for(op, "differentiate.unroll",
+                               "%lld iterations that a gradient goes through",
+                               (long long)count));
     ir_splice_before(op, to);
     ir_remove(op);
     return true;
@@ -282,9 +282,9 @@ add_stash(BranchGrad *bg, IrOp *yield, IrValues *all)
         VEC_PUSH(a, *all, v);
     }
     ir_stamp(zeros,
-             ir_reason(bg->g->cx->m, "differentiate.stash", pass_loc(yield),
-                       "in place of values of the other branch that its "
-                       "gradient needs"));
+             ir_reason_for(yield, "differentiate.stash",
+                           "in place of values of the other branch that its "
+                           "gradient needs"));
     ir_splice_before(yield, zeros);
 }
 

@@ -370,8 +370,8 @@ hand_out_stash(LoopGrad *l)
                                   old->loc));
     }
     const IrReason *reason =
-        ir_reason(g->cx->m, "differentiate.stash", pass_loc(old),
-                  "values of all steps that the gradient needs");
+        ir_reason_for(old, "differentiate.stash",
+                      "values of all steps that the gradient needs");
     ir_stamp(keeping, reason);
     ir_splice_before(end, keeping);
     ir_remove(end);

@@ -122,7 +122,7 @@ axis_of_product(const PartProduct *p, const IrDotAxes *axes)
 }
 
 static void
-hoist_product(PassCx *cx, IrOp *op, const PartProduct *p, IrOp *loop)
+hoist_product(IrOp *op, const PartProduct *p, IrOp *loop)
 {
     int64_t contract[IR_MAX_RANK], batch[IR_MAX_RANK];
     IrDotAxes axes = {0};
@@ -144,9 +144,8 @@ hoist_product(PassCx *cx, IrOp *op, const PartProduct *p, IrOp *loop)
     IrOp *part = ir_build_op(inside, OP_take, 2, operands, op->loc);
     ir_set_int(part, A_axis, axis_of_product(p, &axes));
     ir_forward(op->results[0], ir_build_infer(part));
-    const IrReason *reason =
-        ir_reason(cx->m, "differentiate.hoist", pass_loc(op),
-                  "one product for all steps of a loop");
+    const IrReason *reason = ir_reason_for(
+        op, "differentiate.hoist", "one product for all steps of a loop");
     ir_stamp(before, reason);
     ir_stamp(inside, reason);
     ir_splice_before(loop, before);
@@ -180,14 +179,14 @@ has_rows_along_sums(const IrOp *op, const IrOp *loop)
 }
 
 static void
-hoist_transpose(PassCx *cx, IrOp *op, IrOp *loop)
+hoist_transpose(IrOp *op, IrOp *loop)
 {
     static const int64_t perm[] = {1, 0}, along[] = {0};
     IrBlock *before = ir_block_scratch(loop);
     IrValue *turned =
         ir_build_transpose(before, op->operands[1], perm, op->loc);
-    ir_stamp(before, ir_reason(cx->m, "differentiate.hoist", pass_loc(op),
-                               "one transpose for all steps of a loop"));
+    ir_stamp(before, ir_reason_for(op, "differentiate.hoist",
+                                   "one transpose for all steps of a loop"));
     ir_splice_before(loop, before);
     op->operands[1] = turned;
     ir_set_ints(op, A_contract_y, along, 1);
@@ -203,7 +202,7 @@ has_room(const IrOp *op)
 }
 
 void
-pass_grad_hoist(PassCx *cx, IrOp *loop)
+pass_grad_hoist(IrOp *loop)
 {
     if (loop->kind != OP_for || ir_context(loop->block) != CX_REPLICA)
         return;
@@ -215,17 +214,17 @@ pass_grad_hoist(PassCx *cx, IrOp *loop)
             ir_remove(op);
             ir_insert_before(loop, op);
         } else if (find_product(op, loop, &p) && has_room(op)) {
-            hoist_product(cx, op, &p, loop);
+            hoist_product(op, &p, loop);
         }
     }
 }
 
 void
-pass_grad_hoist_transposes(PassCx *cx, IrOp *loop)
+pass_grad_hoist_transposes(IrOp *loop)
 {
     if (loop->kind != OP_for || ir_context(loop->block) != CX_REPLICA)
         return;
     for (IrOp *op = loop->regions[0]->first; op; op = op->next)
         if (has_rows_along_sums(op, loop))
-            hoist_transpose(cx, op, loop);
+            hoist_transpose(op, loop);
 }

@@ -287,9 +287,9 @@ forward_to(const Pack *p, const IrOp *joined)
 static bool
 is_loc_before(const Pack *p, int i)
 {
-    Loc loc = pass_loc(p->ops.data[i]);
+    Loc loc = ir_op_loc(p->ops.data[i]);
     for (int k = 0; k < i; k++) {
-        Loc other = pass_loc(p->ops.data[k]);
+        Loc other = ir_op_loc(p->ops.data[k]);
         if (other.file == loc.file && other.line == loc.line &&
             other.col == loc.col)
             return true;
@@ -303,7 +303,7 @@ lines_of(const Bucket *bk, const Pack *p)
 {
     Str s = str_new(bk->cx->arena);
     for (int i = 0; i < p->ops.len; i++) {
-        Loc loc = pass_loc(p->ops.data[i]);
+        Loc loc = ir_op_loc(p->ops.data[i]);
         if (!is_loc_before(p, i))
             str_addf(&s, "%s%s:%u:%u", i ? ", " : "",
                      diag_source_name(bk->cx->m->diag, loc.file), loc.line,
@@ -315,13 +315,12 @@ lines_of(const Bucket *bk, const Pack *p)
 static const IrReason *
 reason_of(const Bucket *bk, const Pack *p)
 {
-    IrModule *m = bk->cx->m;
     int n = p->ops.len;
-    return ir_reason(m, "bucket.pack", pass_loc(p->ops.data[0]),
-                     "%d all_reduce%s of %lld bytes%s, of %s%s%s", n,
-                     n > 1 ? "s" : "", (long long)p->load.bytes,
-                     n > 1 ? " together" : "", lines_of(bk, p),
-                     p->why ? "; closed: " : "", p->why ? p->why : "");
+    return ir_reason_for(p->ops.data[0], "bucket.pack",
+                         "%d all_reduce%s of %lld bytes%s, of %s%s%s", n,
+                         n > 1 ? "s" : "", (long long)p->load.bytes,
+                         n > 1 ? " together" : "", lines_of(bk, p),
+                         p->why ? "; closed: " : "", p->why ? p->why : "");
 }
 
 static int
@@ -345,7 +344,6 @@ join_pack(Bucket *bk, Pack *p)
                                        operands.len, operands.data, first->loc);
     ir_attrs_copy_options(joined, first);
     ir_stamp(b, reason_of(bk, p));
-    ir_inherit_calls(b, first);
     joined->id = p->load.known;
     IrOp *after = op_at(first->block, p->load.known);
     forward_to(p, joined);
@@ -378,11 +376,9 @@ cut_pack(Bucket *bk, IrOp *op, int begin, int end)
     IrOp *pack = ir_build_all_reduce(b, (IrAgg)ir_enum(op, A_op), end - begin,
                                      op->operands + begin, op->loc);
     ir_attrs_copy_options(pack, op);
-    ir_stamp(b,
-             ir_reason(bk->cx->m, "bucket.cut", pass_loc(op),
-                       "%d of %d values, %lld bytes", end - begin,
-                       op->num_operands, (long long)bytes_of(bk->cx->m, pack)));
-    ir_inherit_calls(b, op);
+    ir_stamp(b, ir_reason_for(op, "bucket.cut", "%d of %d values, %lld bytes",
+                              end - begin, op->num_operands,
+                              (long long)bytes_of(bk->cx->m, pack)));
     for (int i = begin; i < end; i++) {
         pack->results[i - begin]->name = op->results[i]->name;
         ir_forward(op->results[i], pack->results[i - begin]);

@@ -358,10 +358,9 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
         return;
     ir_build_write(c->b, name, UPDATE_set, value, c->loc);
     end_write(c, b);
-    ir_stamp(c->b, ir_reason(c->m, "communicate.write", pass_loc(op),
-                             "the write of \"%s\" with aggregation %s", name,
-                             ir_words[WORDS_AGG][v->agg]));
-    ir_inherit_calls(c->b, op);
+    ir_stamp(c->b, ir_reason_for(op, "communicate.write",
+                                 "the write of \"%s\" with aggregation %s",
+                                 name, ir_words[WORDS_AGG][v->agg]));
     ir_splice_before(op, c->b);
     ir_remove(op);
 }
@@ -433,9 +432,8 @@ replace_value(Communicate *c, IrOp *op, IrContext context)
     IrValue *now = lower_value(c, op, context);
     if (!now)
         return;
-    ir_stamp(c->b, ir_reason(c->m, "communicate.combine", pass_loc(op), "%s",
-                             cause(c, op)));
-    ir_inherit_calls(c->b, op);
+    ir_stamp(c->b,
+             ir_reason_for(op, "communicate.combine", "%s", cause(c, op)));
     ir_splice_before(
         op->kind == OP_read ? pass_central_convergence_point(op) : op, c->b);
     ir_forward(op->results[0], now);
@@ -452,10 +450,9 @@ lower_all_reduce(Communicate *c, IrOp *op)
         return;
     for (int i = 0; i < op->num_operands; i++)
         ir_forward(op->results[i], reduce_replicas(c, how, op->operands[i]));
-    ir_stamp(c->b,
-             ir_reason(c->m, "communicate.mean", pass_loc(op), "%s(%s)",
-                       ir_op_info[op->kind].name, ir_words[WORDS_AGG][how]));
-    ir_inherit_calls(c->b, op);
+    ir_stamp(c->b, ir_reason_for(op, "communicate.mean", "%s(%s)",
+                                 ir_op_info[op->kind].name,
+                                 ir_words[WORDS_AGG][how]));
     ir_splice_before(op, c->b);
     ir_remove(op);
 }
@@ -497,9 +494,8 @@ lower_update(Communicate *c, IrOp *op)
         ir_forward(op->results[i], end->operands[i]);
     ir_remove(end);
     ir_splice_before(ir_block_yield(home), op->regions[0]);
-    ir_stamp(b, ir_reason(c->m, "communicate.central", pass_loc(op),
-                          "the update is made where the variables live"));
-    ir_inherit_calls(b, op);
+    ir_stamp(b, ir_reason_for(op, "communicate.central",
+                              "the update is made where the variables live"));
     ir_splice_before(op, b);
     ir_remove(op);
 }

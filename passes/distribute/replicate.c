@@ -186,32 +186,30 @@ takes_handle(const IrOp *op, int operand)
 }
 
 static IrValue *
-insert_fetch(Replicate *r, IrOp *before, IrValue *v, int64_t replica)
+insert_fetch(IrOp *before, IrValue *v, int64_t replica)
 {
     IrBlock *b = ir_block_scratch(before);
     IrOp *fetch = ir_build_op(b, OP_fetch, 1, &v, before->loc);
     ir_set_int(fetch, A_replica, replica);
     ir_build_infer(fetch);
-    ir_stamp(b, ir_reason(r->m, "replicate.fetch", pass_loc(before),
-                          "%s is used by main",
-                          v->name ? v->name : "a value of the devices"));
+    ir_stamp(b, ir_reason_for(before, "replicate.fetch", "%s is used by main",
+                              v->name ? v->name : "a value of the devices"));
     ir_splice_before(before, b);
     return fetch->results[0];
 }
 
 static void
-fetch_operands(Replicate *r, IrOp *op)
+fetch_operands(IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
         if (lives_on_devices(op->operands[i]) && !takes_handle(op, i))
-            op->operands[i] = insert_fetch(r, op, op->operands[i], 0);
+            op->operands[i] = insert_fetch(op, op->operands[i], 0);
 }
 
 static void
-replace_local_result(Replicate *r, IrOp *op)
+replace_local_result(IrOp *op)
 {
-    IrValue *fetched =
-        insert_fetch(r, op, op->operands[0], ir_int(op, A_replica));
+    IrValue *fetched = insert_fetch(op, op->operands[0], ir_int(op, A_replica));
     ir_forward(op->results[0], fetched);
     ir_remove(op);
 }
@@ -232,9 +230,9 @@ fetch_in_block(Replicate *r, IrBlock *b)
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         if (op->kind == OP_local_result) {
-            replace_local_result(r, op);
+            replace_local_result(op);
         } else if (!is_device_op(op)) {
-            fetch_operands(r, op);
+            fetch_operands(op);
             infer_index_locality(op);
             for (int i = 0; i < op->num_regions; i++)
                 fetch_in_block(r, op->regions[i]);
@@ -283,7 +281,7 @@ is_for_host(const Replicate *r, const IrOp *op)
 
 /* Copied from its place, it needs no other memory on the devices. */
 static void
-fetch_variable(Replicate *r, IrOp *read, IrOp *before)
+fetch_variable(IrOp *read, IrOp *before)
 {
     IrBlock *b = ir_block_scratch(before);
     const char *var = ir_text(read, A_var);
@@ -291,8 +289,8 @@ fetch_variable(Replicate *r, IrOp *read, IrOp *before)
     ir_set_text(fetch, A_var, var);
     ir_build_infer(fetch);
     fetch->results[0]->name = read->results[0]->name;
-    ir_stamp(b, ir_reason(r->m, "replicate.fetch", pass_loc(read),
-                          "\"%s\" is used by main alone", var));
+    ir_stamp(b, ir_reason_for(read, "replicate.fetch",
+                              "\"%s\" is used by main alone", var));
     ir_splice_before(before, b);
     ir_forward(read->results[0], fetch->results[0]);
     ir_remove(read);
@@ -303,7 +301,7 @@ fetch_if_for_host(IrOp *op, void *data)
 {
     IrOp *before = is_for_host(data, op) ? first_host_use(op) : NULL;
     if (before)
-        fetch_variable(data, op, before);
+        fetch_variable(op, before);
 }
 
 static void
@@ -565,7 +563,7 @@ fetch_at_uses(Replicate *r, IrBlock *b, const IrValue *old, IrValue *now,
         Use use = {.of = old};
         if (visit_op(op, &use)) {
             if (!fetched)
-                fetched = insert_fetch(r, op, now, 0);
+                fetched = insert_fetch(op, now, 0);
             use.by = fetched;
             visit_op(op, &use);
         }
@@ -595,7 +593,7 @@ forward_results(Outline *o, IrOp *launch, IrOp *before)
         } else if (ir_int(launch, A_scheduled)) {
             fetch_at_uses(o->r, launch->block, old, now, NULL);
         } else {
-            now = insert_fetch(o->r, before, now, 0);
+            now = insert_fetch(before, now, 0);
             ir_forward(old, now);
         }
     }
@@ -612,12 +610,12 @@ static void
 outline_group(Replicate *r, Group *g)
 {
     IrOp *first = g->ops.data[0];
-    const IrReason *why = ir_reason(r->m, "replicate.program", pass_loc(first),
-                                    "%s and what follows it on the devices",
-                                    ir_op_info[first->kind].name);
+    const IrReason *why = ir_reason_for(first, "replicate.program",
+                                        "%s and what follows it on the devices",
+                                        ir_op_info[first->kind].name);
     Outline o = {.r = r, .group = g};
     o.program =
-        ir_func_new(r->m, program_name(r, g), FUNC_PROGRAM, pass_loc(first));
+        ir_func_new(r->m, program_name(r, g), FUNC_PROGRAM, ir_op_loc(first));
     o.map = ir_clone_map(r->cx->arena);
     for (int i = 0; i < g->ops.len; i++)
         clone_into(&o, g->ops.data[i]);

@@ -72,14 +72,14 @@ set_timeout(IrModule *m, const IrOp *op, IrOp *start)
 }
 
 static void
-stamp(IrModule *m, IrBlock *b, const IrOp *op)
+stamp(IrBlock *b, const IrOp *op)
 {
+    ir_inherit_calls(b, op);
     if (op->reason)
         ir_stamp(b, op->reason);
     else
-        ir_stamp(b, ir_reason(m, "schedule.split", pass_loc(op), "%s",
-                              ir_op_info[op->kind].name));
-    ir_inherit_calls(b, op);
+        ir_stamp(b, ir_reason_for(op, "schedule.split", "%s",
+                                  ir_op_info[op->kind].name));
 }
 
 static IrOp *
@@ -90,7 +90,7 @@ insert_start(IrModule *m, IrOp *op, const IrSplit *s, IrOp *after)
         ir_build_op(b, s->start, op->num_operands, op->operands, op->loc);
     ir_attrs_copy_common(start, op);
     ir_build_infer(start);
-    stamp(m, b, op);
+    stamp(b, op);
     set_algorithm(m, op, start);
     set_timeout(m, op, start);
     if (after)
@@ -108,7 +108,8 @@ insert_done(IrOp *op, const IrSplit *s, IrOp *start, IrOp *before)
     IrOp *done =
         ir_build_op(b, s->done, start->num_results, start->results, op->loc);
     ir_build_infer(done);
-    done->reason = start->reason;
+    ir_inherit_calls(b, start);
+    ir_stamp(b, start->reason);
     ir_splice_before(before, b);
     done->id = before->id;
     for (int i = 0; i < op->num_results; i++) {

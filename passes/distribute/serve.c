@@ -107,9 +107,9 @@ read_before(Hoist *h, const IrOp *read)
             return h->reads.data[i];
     IrBlock *b = ir_block_scratch(h->update);
     IrOp *before = ir_build_read(b, var, read->loc)->def;
-    ir_stamp(b, ir_reason(h->m, "serve.read", pass_loc(h->update),
-                          "\"%s\" is on another server than \"%s\"", var,
-                          h->home));
+    ir_stamp(b, ir_reason_for(h->update, "serve.read",
+                              "\"%s\" is on another server than \"%s\"", var,
+                              h->home));
     ir_splice_before(h->update, b);
     VEC_PUSH(h->arena, h->reads, before);
     return before;
@@ -286,7 +286,7 @@ static Update
 begin_update(Serve *s, const IrOp *op, const char *var)
 {
     Update u = {
-        .s = s, .number = ++s->num_made, .var = var, .loc = pass_loc(op)};
+        .s = s, .number = ++s->num_made, .var = var, .loc = ir_op_loc(op)};
     const char *name =
         arena_printf(s->cx->arena, "update.%d", s->updates.len + 1);
     u.fn = ir_func_new(s->m, intern(s->m->names, name), FUNC_PROGRAM, u.loc);

@@ -138,9 +138,9 @@ replace_question(IrOp *op, Dim d)
 {
     IrBlock *b = ir_block_scratch(op);
     ir_forward(op->results[0], answer(op, b, d));
-    ir_stamp(b, ir_reason(op->module, "static_batches.rows", op->loc,
-                          "each replica has %lld rows of every batch",
-                          (long long)d.c));
+    ir_stamp(b, ir_reason_for(op, "static_batches.rows",
+                              "each replica has %lld rows of every batch",
+                              (long long)d.c));
     ir_splice_before(op, b);
     ir_remove(op);
 }

@@ -513,12 +513,11 @@ static const IrReason *
 why(const Kernel *k)
 {
     const IrOp *last = VEC_LAST(k->cluster->ops);
-    IrModule *m = k->x->f->m;
     const char *what = ir_op_info[last->kind].name;
     if (k->ops.len == 1)
-        return ir_reason(m, "fuse.single", pass_loc(last), "%s", what);
-    return ir_reason(m, "fuse.cluster", pass_loc(last),
-                     "%s and %d more in its loops", what, k->ops.len - 1);
+        return ir_reason_for(last, "fuse.single", "%s", what);
+    return ir_reason_for(last, "fuse.cluster", "%s and %d more in its loops",
+                         what, k->ops.len - 1);
 }
 
 static void
@@ -593,7 +592,7 @@ make_kernel(Extract *x, Cluster *c)
     IrValues operands = find_operands(&k);
     IrOp *kernel =
         ir_build_op(x->block, OP_kernel, operands.len, operands.data, loc);
-    kernel->reason = reason;
+    ir_set_reason(kernel, reason);
     k.body = kernel->regions[0];
     make_body(&k, &operands);
     yield_results(&k, kernel, loc);

@@ -285,10 +285,10 @@ build_kernel(HorizontalFusion *u, const Cluster *c)
     IrOp *kernel = ir_build_op(u->block, OP_kernel, operands.len, operands.data,
                                first->loc);
     ir_set_int(kernel, A_segments, c->ops.len);
-    kernel->reason =
-        ir_reason(u->f.m, "fuse_horizontal.segments", pass_loc(first),
-                  "%d kernels that do the same to other values: %s", c->ops.len,
-                  why(first));
+    ir_set_reason(
+        kernel, ir_reason_for(first, "fuse_horizontal.segments",
+                              "%d kernels that do the same to other values: %s",
+                              c->ops.len, why(first)));
     return kernel;
 }
 

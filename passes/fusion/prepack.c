@@ -149,10 +149,11 @@ build_panels(IrBlock *b, Matrix m, Loc loc)
 }
 
 static const IrReason *
-reason_of(const Prepack *p, const IrOp *op)
+reason_of(const IrOp *op)
 {
-    return ir_reason(p->cx->m, "prepack.panels", pass_loc(op),
-                     "one packing of a matrix for all iterations of a loop");
+    return ir_reason_for(
+        op, "prepack.panels",
+        "one packing of a matrix for all iterations of a loop");
 }
 
 /* op's matrix in panels, in front of the loop. */
@@ -167,7 +168,7 @@ panels_of(Prepack *p, const IrOp *op, IrOp *loop, int64_t along)
     }
     IrBlock *before = ir_block_scratch(loop);
     IrValue *panels = build_panels(before, matrix, op->loc);
-    ir_stamp(before, reason_of(p, op));
+    ir_stamp(before, reason_of(op));
     ir_splice_before(loop, before);
     Packed packed = {matrix, panels};
     VEC_PUSH(p->cx->arena, p->done, packed);
@@ -176,7 +177,7 @@ panels_of(Prepack *p, const IrOp *op, IrOp *loop, int64_t along)
 
 /* The product of op with panels, instead of op. */
 static void
-multiply_panels(Prepack *p, IrOp *op, IrValue *panels)
+multiply_panels(IrOp *op, IrValue *panels)
 {
     static const int64_t along[] = {1};
     IrBlock *here = ir_block_scratch(op);
@@ -188,7 +189,7 @@ multiply_panels(Prepack *p, IrOp *op, IrValue *panels)
     IrValue *product = ir_build_infer(dot);
     ir_forward(op->results[0], ir_build_reshape(here, product, type->rank,
                                                 type->dims, op->loc));
-    ir_stamp(here, reason_of(p, op));
+    ir_stamp(here, reason_of(op));
     ir_splice_before(op, here);
     ir_remove(op);
 }
@@ -219,7 +220,7 @@ visit(IrOp *loop, void *data)
         next = op->next;
         ir_follow_forwards(op);
         if (should_pack(op, loop, &along))
-            multiply_panels(p, op, panels_of(p, op, loop, along));
+            multiply_panels(op, panels_of(p, op, loop, along));
     }
 }
 

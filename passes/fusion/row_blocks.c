@@ -632,8 +632,8 @@ make_phase(Region *r, int phase, IrOp *place)
                                  kept.data[i]->def->loc);
         ir_forward(kept.data[i], k->whole);
     }
-    ir_stamp(to, ir_reason(r->cx->m, "row_blocks.block", pass_loc(place),
-                           "%d rows at a time", BLOCK_ROWS));
+    ir_stamp(to, ir_reason_for(place, "row_blocks.block", "%d rows at a time",
+                               BLOCK_ROWS));
     ir_splice_before(place, to);
 }
 

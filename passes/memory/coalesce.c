@@ -44,7 +44,7 @@ is_handle_of_main(const IrFunc *fn, const IrValue *v)
 
 /* A copy of operand i of op, made by a kernel just before op. */
 static void
-copy_operand(PassCx *cx, IrOp *op, int i, const char *rule, const char *what)
+copy_operand(IrOp *op, int i, const char *rule, const char *what)
 {
     IrValue *v = op->operands[i];
     IrBlock *b = ir_block_scratch(op);
@@ -54,7 +54,7 @@ copy_operand(PassCx *cx, IrOp *op, int i, const char *rule, const char *what)
     IrValue *result = ir_build1(body, OP_copy, arg, op->loc);
     ir_build_yield(body, 1, &result, op->loc);
     ir_op_close(kernel);
-    ir_stamp(b, ir_reason(cx->m, rule, pass_loc(op), "%s", what));
+    ir_stamp(b, ir_reason_for(op, rule, "%s", what));
     ir_splice_before(op, b);
     op->operands[i] = kernel->results[0];
 }
@@ -76,7 +76,7 @@ stands_before(const IrOp *op, int i)
 }
 
 static void
-copy_yielded(PassCx *cx, IrOp *yield)
+copy_yielded(IrOp *yield)
 {
     if (ir_is_loop_test(yield->block))
         return;
@@ -84,32 +84,32 @@ copy_yielded(PassCx *cx, IrOp *yield)
         if (!is_handle_of_main(yield->block->func, yield->operands[i]) &&
             (!is_made_in(yield->operands[i], yield->block) ||
              stands_before(yield, i)))
-            copy_operand(cx, yield, i, "allocate.carry",
+            copy_operand(yield, i, "allocate.carry",
                          "the value goes round in bytes of its own");
 }
 
 static void
-copy_sent(PassCx *cx, IrOp *op)
+copy_sent(IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *v = op->operands[i];
         if (!v->def || v->def->kind != OP_kernel || stands_before(op, i))
-            copy_operand(cx, op, i, "allocate.buffer",
+            copy_operand(op, i, "allocate.buffer",
                          "a collective works on buffers of the arena");
     }
 }
 
 static void
-insert_copies_in_block(PassCx *cx, IrBlock *b)
+insert_copies_in_block(IrBlock *b)
 {
     for (IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_yield)
-            copy_yielded(cx, op);
+            copy_yielded(op);
         else if (ir_op_is_start(op->kind))
-            copy_sent(cx, op);
+            copy_sent(op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                insert_copies_in_block(cx, op->regions[i]);
+                insert_copies_in_block(op->regions[i]);
     }
 }
 
@@ -117,7 +117,7 @@ void
 pass_insert_copies(PassCx *cx, IrFunc *fn)
 {
     assert(ir_func_return(fn));
-    insert_copies_in_block(cx, fn->body);
+    insert_copies_in_block(fn->body);
     if (fn->kind == FUNC_MAIN)
         pass_insert_handle_copies(cx, fn->body);
 }

@@ -62,13 +62,13 @@ copy_at_edge(const Edge *e, const char *what)
         if (!is_handle(from[i]))
             types[i].locality = LOCAL_MIRRORED;
     }
-    Loc loc = pass_loc(e->op);
+    Loc loc = ir_op_loc(e->op);
     IrFunc *program = copy_program(e->cx, e->n, from, types, loc);
     IrBlock *b = ir_block_scratch(e->op);
     IrOp *launch = ir_build_op(b, OP_launch, e->n, from, loc);
     ir_set_text(launch, A_program, program->name);
     ir_op_results(launch, e->n, types);
-    ir_stamp(b, ir_reason(e->cx->m, "allocate.carry", loc, "%s", what));
+    ir_stamp(b, ir_reason_for(e->op, "allocate.carry", "%s", what));
     ir_splice_before(e->op, b);
     for (int i = 0; i < e->n; i++)
         e->op->operands[e->indices[i]] = launch->results[i];

@@ -63,8 +63,8 @@ fold_elementwise(IrOp *op)
     DType t = op->results[0]->type.dtype;
     const IrReason *why = op->reason;
     if (!why)
-        why = ir_reason(op->module, "simplify.fold", pass_loc(op),
-                        "%s of known values", ir_op_info[op->kind].name);
+        why = ir_reason_for(op, "simplify.fold", "%s of known values",
+                            ir_op_info[op->kind].name);
     return pass_simplify_fill(op, ir_eval(op->kind, t, x), why);
 }
 

@@ -120,10 +120,9 @@ pass_simplify_transposed_product(IrOp *op)
     if (left_to_move(op, dot, left))
         v = ir_build_transpose(b, v, left, op->loc);
     const IrReason *reason =
-        ir_reason(op->module, "simplify.turn", pass_loc(op),
-                  "the transpose of a product");
-    ir_stamp(b, dot->reason ? dot->reason : reason);
+        ir_reason_for(op, "simplify.turn", "the transpose of a product");
     ir_inherit_calls(b, dot);
+    ir_stamp(b, dot->reason ? dot->reason : reason);
     ir_splice_before(op, b);
     return v;
 }

@@ -100,9 +100,9 @@ static IrValue *
 known_truth(IrOp *op, bool holds)
 {
     Scalar x = {.dtype = DT_bool, .i = holds};
-    const IrReason *why = ir_reason(
-        op->module, "simplify.range", pass_loc(op),
-        "%s of numbers between known bounds", ir_op_info[op->kind].name);
+    const IrReason *why = ir_reason_for(op, "simplify.range",
+                                        "%s of numbers between known bounds",
+                                        ir_op_info[op->kind].name);
     return pass_simplify_fill(op, x, why);
 }
 

@@ -22,8 +22,8 @@ set_combined(IrOp *set, Scalar old)
         ir_update_op((IrUpdate)ir_enum(set, A_mode), dtype_is_float(old.dtype));
     IrValue *before = ir_const_scalar(b, old, set->loc);
     IrValue *sum = ir_build2(b, fold, before, set->operands[2], set->loc);
-    ir_stamp(b, ir_reason(set->module, "simplify.collect", pass_loc(set),
-                          "every row changes once"));
+    ir_stamp(b,
+             ir_reason_for(set, "simplify.collect", "every row changes once"));
     ir_splice_before(set, b);
     set->operands[2] = sum;
     ir_set_enum(set, A_mode, UPDATE_set);

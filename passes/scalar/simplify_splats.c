@@ -40,8 +40,8 @@ simplify_where(IrOp *op)
     if (!ir_const_known(op->operands[1], &x) ||
         !ir_const_known(op->operands[2], &y) || !equal_bits(x, y))
         return NULL;
-    const IrReason *why = ir_reason(op->module, "simplify.choice",
-                                    pass_loc(op), "where(c, x, x)");
+    const IrReason *why =
+        ir_reason_for(op, "simplify.choice", "where(c, x, x)");
     return pass_simplify_fill(op, x, why);
 }
 
@@ -91,8 +91,8 @@ simplify_sum(IrOp *op)
         !has_exact_multiples(t, x[0], n))
         return NULL;
     x[1] = (Scalar){.dtype = t, .f = (double)n};
-    const IrReason *why = ir_reason(op->module, "simplify.count", pass_loc(op),
-                                    "a sum of equal numbers");
+    const IrReason *why =
+        ir_reason_for(op, "simplify.count", "a sum of equal numbers");
     return pass_simplify_fill(op, ir_eval(OP_mul, t, x), why);
 }
 

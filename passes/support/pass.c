@@ -3,16 +3,6 @@
  */
 #include "passes/support/pass.h"
 
-Loc
-pass_loc(const IrOp *op)
-{
-    const IrFunc *fn = op->block->func;
-    for (; op; op = op->block->op)
-        if (op->loc.line)
-            return op->loc;
-    return fn->loc;
-}
-
 PassStage
 pass_stage(const IrModule *m)
 {

@@ -14,8 +14,8 @@ typedef enum PassPrecision {
 } PassPrecision;
 
 typedef struct PassOptions {
-    int level;        /* -O0 .. -O3 */
-    bool keep_apart;  /* each operation in a kernel of its own */
+    int level;       /* -O0 .. -O3 */
+    bool keep_apart; /* each operation in a kernel of its own */
     PassPrecision precision;
     bool verify_each; /* verify after every pass, not only the last */
     bool time;        /* print the time of each pass to standard error */
@@ -41,10 +41,6 @@ typedef enum PassStage {
 } PassStage;
 
 PassStage pass_stage(const IrModule *m);
-
-/* The source line of op: its own, or that of the operation around it.  For
- * reasons, which always have one. */
-Loc pass_loc(const IrOp *op);
 
 /* The passes: each changes cx->m in place, or reports an error in the program
  * and returns false. */

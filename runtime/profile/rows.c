@@ -74,15 +74,15 @@ line_name(const RtRun *run, Loc line)
 static const char *
 function_name(const RtTimedSite *s, const RtPart *part)
 {
-    if (part->calls)
-        return part->calls->function;
+    if (part->op->calls)
+        return part->op->calls->function;
     return s->fn->kind == FUNC_MAIN ? "main" : "(the compiler's own)";
 }
 
 static const char *
 layer_name(const RtPart *part)
 {
-    for (const IrCall *c = part->calls; c; c = c->caller)
+    for (const IrCall *c = part->op->calls; c; c = c->caller)
         if (c->layer)
             return c->layer;
     return "(none)";

@@ -17,7 +17,6 @@ const RtStepPhaseInfo rt_step_phases[NUM_RT_PHASES] = {
 typedef struct Analysis {
     RtRun *run;
     Arena *arena;
-    Map *calls_at;          /* "file:line:col" -> IrCall: of any operation */
     IR_TABLE(bool) derived; /* values that gradients enter */
 } Analysis;
 
@@ -115,50 +114,13 @@ phase_of(const Analysis *x, const IrOp *op)
                                                           : RT_PHASE_forward;
 }
 
-/* ---- lines -------------------------------------------------------------- */
-
-static const char *
-place_key(Arena *a, Loc loc)
-{
-    return arena_printf(a, "%u:%u:%u", loc.file, loc.line, loc.col);
-}
-
-static void
-note_calls(IrOp *op, void *data)
-{
-    Analysis *x = data;
-    const char *key = place_key(x->arena, op->loc);
-    if (op->calls && !map_get(x->calls_at, key))
-        map_set(x->calls_at, key, (void *)op->calls);
-}
-
-/* Passes make operations without calls, at the places of others. */
-static const IrCall *
-calls_of(const Analysis *x, const IrOp *op)
-{
-    return op->calls ? op->calls
-                     : map_get(x->calls_at, place_key(x->arena, op->loc));
-}
-
-static Loc
-line_of(const Analysis *x, const IrOp *op, const IrCall *calls)
-{
-    Loc loc = op->loc;
-    for (; calls && diag_is_library(x->run->plan->diag, loc.file);
-         calls = calls->caller)
-        loc = calls->loc;
-    return loc;
-}
-
 /* ---- sites -------------------------------------------------------------- */
 
 static RtPart
 part_of(const Analysis *x, const IrOp *op)
 {
-    const IrCall *calls = calls_of(x, op);
     return (RtPart){.op = op,
-                    .calls = calls,
-                    .line = line_of(x, op, calls),
+                    .line = ir_own_loc(x->run->plan->diag, op->loc, op->calls),
                     .phase = phase_of(x, op),
                     .share = 1.0};
 }
@@ -355,12 +317,9 @@ rt_profile_sites(RtRun *run)
 {
     Analysis x = {.run = run, .arena = run->arena};
     RtTimedSites all = {.len = run->profile->num_slots};
-    x.calls_at = map_new(x.arena);
     all.data = NEW_ARRAY(x.arena, RtTimedSite, (size_t)all.len);
-    for (IrFunc *fn = run->module->first; fn; fn = fn->next) {
-        ir_walk(fn->body, note_calls, &x);
+    for (IrFunc *fn = run->module->first; fn; fn = fn->next)
         derive_block(&x, fn->body);
-    }
     for (int i = 0; i < map_count(run->fns); i++) {
         const RtFunction *fn = map_value(run->fns, i);
         for (int k = 0; k < fn->positions.len; k++)

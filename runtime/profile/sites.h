@@ -31,8 +31,7 @@ extern const RtStepPhaseInfo rt_step_phases[NUM_RT_PHASES];
 /* An operation of a kernel, or the site's own. */
 typedef struct RtPart {
     const IrOp *op;
-    const IrCall *calls; /* its own, or of another operation of its line */
-    Loc line;            /* in the program's own files */
+    Loc line; /* in the program's own files */
     RtStepPhase phase;
     double share; /* of the site's time; those of a site add up to 1 */
     double operations;

@@ -171,6 +171,45 @@ rows_have_names_of_the_program(void **state)
     assert_has_row(table_of(json, "phase"), "communication");
 }
 
+/* Two layers of one kind, whose loops passes take products out of. */
+static const char two_layers[] =
+    "use nn, optim\n"
+    "const S = 12\n"
+    "dataset d = range(96).map(fn(i) = normal((S, 64), seed = 2, index = i))\n"
+    "  .batch(16, drop_remainder = true)\n"
+    "let small = Lstm(64, 32)\n"
+    "let big = Lstm(32, 512)\n"
+    "let sgd = Sgd(0.01)\n"
+    "fn step(x) {\n"
+    "  let loss = sum(big(small(x))[:, S - 1])\n"
+    "  sgd.apply(trainable(), grad(loss, trainable()))\n"
+    "  return loss\n"
+    "}\n"
+    "main { for x in distribute(d) { print(reduce(sum, run step(x))) } }\n";
+
+static double
+seconds_of(const char *table, const char *name)
+{
+    assert_has_row(table, name);
+    const char *row =
+        strstr(table, arena_printf(arena, "\"name\": \"%s\"", name));
+    return number_of(row, "seconds");
+}
+
+/* The products of one have a hundred times the operations of the other's. */
+static void
+layers_have_their_own_times(void **state)
+{
+    (void)state;
+    if (!is_cpu())
+        return;
+    const char *layers =
+        table_of(json_of(compile(two_layers, "0"), ""), "layer");
+    double big = seconds_of(layers, "big"), small = seconds_of(layers, "small");
+    if (big < 4 * small)
+        fail_msg("big %g, small %g", big, small);
+}
+
 /* Whether the line has a time. */
 static bool
 is_timed(const char *listing, int number)
@@ -283,6 +322,7 @@ main(int argc, char **argv)
         cmocka_unit_test(the_slow_line_comes_first),
         cmocka_unit_test(rows_add_up_to_the_step),
         cmocka_unit_test(rows_have_names_of_the_program),
+        cmocka_unit_test(layers_have_their_own_times),
         cmocka_unit_test(the_listing_has_times_where_there_is_work),
         cmocka_unit_test(the_chief_reports_for_itself),
         cmocka_unit_test(a_program_without_steps_has_a_profile),

@@ -6,8 +6,9 @@
  *    A value of another kernel is recomputed rather than read if that is cheap
  *    and takes no more reads (rematerialize), as what a normalisation and an
  *    activation make of the value before them, again in the gradient; if it
- * only moves or converts elements of operands of contractions, which are packed
- * in any case; or if it is a step's part of a value from outside of the loop.
+ *    only moves or converts elements of operands of contractions, which are
+ *    packed in any case; or if it is a step's part of a value from outside of
+ *    the loop.
  * 3. Kernels are made and the block is put together anew.
  *
  * Constants and their like are copied into every kernel that needs them.

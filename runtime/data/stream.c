@@ -93,17 +93,23 @@ damaged(const RtStream *s, const char *why)
                       why);
 }
 
-/* Several compressed streams may follow each other; zeros may pad a file. */
+/* Several compressed streams may follow each other. */
 static void
 begin_next_part(RtStream *s)
 {
     s->whole = true;
+    if (inflateReset(&s->z) != Z_OK)
+        UNREACHABLE("a z_stream that is not sound");
+}
+
+/* Zeros may pad a file, as many as its writer likes. */
+static void
+skip_padding(RtStream *s)
+{
     while (s->z.avail_in && *s->z.next_in == 0) {
         s->z.next_in++;
         s->z.avail_in--;
     }
-    if (inflateReset(&s->z) != Z_OK)
-        UNREACHABLE("a z_stream that is not sound");
 }
 
 static Status
@@ -127,6 +133,8 @@ read_packed(RtStream *s, char *to, size_t n, size_t *got)
     s->z.next_out = (unsigned char *)to;
     s->z.avail_out = (unsigned)(n < BLOCK ? n : BLOCK);
     while (!end && s->z.next_out == (unsigned char *)to) {
+        if (s->whole)
+            skip_padding(s);
         if (s->z.avail_in == 0) {
             TRY(refill_packed(s, &end));
             continue;

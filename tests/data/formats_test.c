@@ -467,6 +467,26 @@ damaged_gzip(void **state)
                                      "error: \"%s\" cannot be unpacked: "
                                      "incorrect data check",
                                      path));
+/* Beyond the 64 KiB that are read at once; another stream may follow. */
+static void
+padded_gzip(void **state)
+{
+    enum { PADDING = 200000 };
+    char *data;
+    size_t len;
+    Str file = two_examples(), padded = str_new(arena);
+    (void)state;
+    write_packed("t.rec", MAKE_GZIP, file.data, file.len);
+    assert_null(file_read(arena, in_dir("t.rec"), &data, &len));
+    str_addn(&padded, data, len);
+    str_addn(&padded, arena_alloc(arena, PADDING), PADDING);
+    write_file("t.rec", padded.data, padded.len);
+    expect(XYZ, XYZ_STEPS);
+    str_addn(&padded, data, len);
+    write_file("t.rec", padded.data, padded.len);
+    expect(XYZ, XYZ_STEPS "; " XYZ_STEPS);
+}
+
 }
 
 /* All elements are there, but not the checksum. */
@@ -732,3 +752,4 @@ main(void)
     };
     return cmocka_run_group_tests_name("formats", tests, NULL, NULL);
 }
+        TEST(padded_gzip),

@@ -215,19 +215,6 @@ read_row(Csv *c, bool *end)
     return OK;
 }
 
-/* Field i of the row, without blanks around it. */
-static char *
-trimmed(const Csv *c, int64_t i)
-{
-    char *text = c->text.data + c->fields.data[i].begin;
-    size_t len = c->fields.data[i].len;
-    while (len && (text[len - 1] == ' ' || text[len - 1] == '\t'))
-        text[--len] = 0;
-    while (*text == ' ' || *text == '\t')
-        text++;
-    return text;
-}
-
 /* ---- columns ------------------------------------------------------------- */
 
 static bool
@@ -252,6 +239,26 @@ column_text(const Csv *c, int64_t column)
     if (column < c->header.len)
         return arena_printf(a, "column \"%s\"", c->header.data[column]);
     return arena_printf(a, "column %lld", (long long)column);
+}
+
+/* Field i of the row, without blanks around it: a number or a name. */
+static Status
+trimmed(const Csv *c, int64_t i, const char **out)
+{
+    Field *f = &c->fields.data[i];
+    char *text = c->text.data + f->begin, *end = text + f->len;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+        *--end = 0;
+    f->len = (size_t)(end - text);
+    while (*text == ' ' || *text == '\t')
+        text++;
+    *out = text;
+    if (text + strlen(text) == end)
+        return OK;
+    return rt_line_error(c->file,
+                         "%s has a zero byte, as no number or name has; a file "
+                         "in UTF-16 is to be converted to UTF-8",
+                         column_text(c, i));
 }
 
 static const char *
@@ -308,9 +315,11 @@ read_header(Csv *c)
     c->file->line = c->line - 1;
     if (c->file->node->stage->ints[0] != CSV_NAMES)
         return OK;
-    for (int i = 0; i < c->fields.len; i++)
-        VEC_PUSH(c->file->arena, c->header,
-                 arena_strdup(c->file->arena, trimmed(c, i)));
+    for (int i = 0; i < c->fields.len; i++) {
+        const char *name;
+        TRY(trimmed(c, i, &name));
+        VEC_PUSH(c->file->arena, c->header, arena_strdup(c->file->arena, name));
+    }
     return OK;
 }
 
@@ -559,7 +568,8 @@ other_type(const Csv *c, const char *text, DType t, int64_t column)
 static Status
 read_value(const Csv *c, int component, DType t, int64_t column, Scalar *out)
 {
-    const char *text = trimmed(c, column);
+    const char *text;
+    TRY(trimmed(c, column, &text));
     if (!is_missing(text)) {
         if (parse_value(text, t, out))
             return OK;

@@ -201,6 +201,42 @@ wrong_tables(void **state)
     }
 }
 
+#define ZERO(column)                                                           \
+    "line " column " has a zero byte, as no number or name has; a file in "    \
+    "UTF-16 is to be converted to UTF-8"
+
+/* Texts may have them; numbers and names do not end there. */
+static void
+zero_bytes_in_tables(void **state)
+{
+    static const char numbers[] = "a,b\n\"1\0junk\",3\n", behind[] = "1\0 \n",
+                      names[] = "a\0,b\n1,3\n", texts[] = "1\0x\n",
+                      wide[] = "\xff\xfe"
+                               "a\0,\0b\0\n\0";
+    (void)state;
+    write_file("t.csv", numbers, sizeof numbers - 1);
+    expect_error(NAMED("a", "b"), "\"t.csv\", " ZERO("2: column \"a\""));
+    write_file("t.csv", behind, sizeof behind - 1);
+    expect_error(ONE, "\"t.csv\", " ZERO("1: column 0"));
+    write_file("t.csv", names, sizeof names - 1);
+    expect_error(NAMED("a", "b"), "\"t.csv\", " ZERO("1: column 0"));
+    write_file("t.csv", wide, sizeof wide - 1);
+    expect_error(NAMED("a", "b"), "\"t.csv\", " ZERO("1: column 0"));
+    write_file("t.csv", texts, sizeof texts - 1);
+    expect(TEXT, "[[49 0 120]]");
+}
+
+/* A column may be read more than once. */
+static void
+a_column_of_two_components(void **state)
+{
+    (void)state;
+    write_text("t.csv", "1  ,2\n");
+    expect(CSV(0, " names \"0\", \"0\"", "f32, i32")
+               BATCH(8, "f32[b8], i32[b8]"),
+           "[1.0]+[1]");
+}
+
 /* ---- lines --------------------------------------------------------------- */
 
 #define LINES(cut)                                                             \
@@ -710,6 +746,8 @@ files_that_came_are_not_gone_on_with(void **state)
     write_text("new1", "AB");
     PipeRun run = pipe_run(arena, &pipe), other;
     assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
+        TEST(zero_bytes_in_tables),
+        TEST(a_column_of_two_components),
     assert_null(rt_iter_next(run.it));
     write_text("new2", "C");
     RtArchive state_of = rt_archive_writer(arena, 0);

@@ -7,8 +7,10 @@
  *
  * The checksum is in the header's metadata: XXH3 of the whole file where its
  * own digits are zeros.  Metadata of a file written by tfd have a checksum and
- * nothing else (in older versions not even that), so that damage to the
- * checksum's name does not make it a file without checksum.
+ * nothing else (in older versions not even that), and stand first in the
+ * header, so that damage to the format's or the checksum's name does not make
+ * it a file without checksum.  What other programs call a checksum is none of
+ * ours.
  *
  * Data are read once, in the order of the file and straight to where they
  * belong, and added to the checksum while they are in the cache.
@@ -36,6 +38,8 @@ enum {
 static const char metadata[] = "__metadata__"; /* not a tensor's name */
 static const char format_key[] = "format", our_format[] = "tfd";
 static const char checksum_key[] = "checksum";
+static const char beginning[] =
+    "{\"__metadata__\":{\"format\":\"tfd\",\"checksum\":\"";
 static const char no_digits[HASH_LEN + 1] = "00000000000000000000000000000000";
 
 const char *
@@ -300,6 +304,21 @@ begin_checksum(Reader *r, const char *digits)
     return true;
 }
 
+/* Whether tfd wrote the file: its header begins so, but for a byte or two that
+ * are damaged.  Another program's format shifts or changes more. */
+static bool
+begins_as_ours(const Reader *r)
+{
+    enum { MOST_DAMAGED = 2 };
+    const char *head = r->head + LENGTH_BYTES;
+    size_t damaged = 0, n = strlen(beginning);
+    if (r->begin < LENGTH_BYTES + n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        damaged += head[i] != beginning[i];
+    return damaged <= MOST_DAMAGED;
+}
+
 /* Files written by tfd have only these two. */
 static bool
 is_known(const json_t *about)
@@ -326,10 +345,11 @@ check_metadata(Reader *r, const json_t *header)
     const json_t *about = json_object_get(header, metadata);
     const char *format = json_string_value(json_object_get(about, format_key));
     const json_t *checksum = json_object_get(about, checksum_key);
-    bool ours = format && strcmp(format, our_format) == 0;
-    if (!hash_is_checked())
+    bool ours =
+        (format && strcmp(format, our_format) == 0) || begins_as_ours(r);
+    if (!hash_is_checked() || !ours)
         return OK;
-    if (ours && !is_known(about))
+    if (!is_known(about))
         return refuse(r, "its metadata are damaged");
     if (checksum && (!json_is_string(checksum) ||
                      !begin_checksum(r, json_string_value(checksum))))

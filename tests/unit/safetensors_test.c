@@ -57,6 +57,13 @@ file_of(const char *header, size_t *len)
     "}, \"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, "    \
     "8]}}"
 
+/* As we write it. */
+#define COMPACT(members)                                                       \
+    "{\"__metadata__\":{" members "},\"a\":{\"dtype\":\"F32\",\"shape\":[2],"  \
+    "\"data_offsets\":[0,8]}}"
+
+#define MD5 "d41d8cd98f00b204e9800998ecf8427e"
+
 #define TWO(a, b, c, d)                                                        \
     "{\"a\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [" a ", " b \
     "]}, \"b\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [" c     \
@@ -71,11 +78,14 @@ static const struct {
     {ABOUT("\"format\": \"tfd\""), ""},
     {ABOUT("\"format\": \"pt\", \"by\": \"me\""), ""},
     {ABOUT("\"format\": \"tfd\", \"by\": \"me\""), "its metadata are damaged"},
-    {ABOUT("\"checksum\": \"00000000000000000000000000000000\""),
-     "it is damaged (checksum)"},
     {ABOUT("\"format\": \"tfd\", \"checksum\": \"0\""),
      "it is damaged (checksum)"},
-    {ABOUT("\"checksum\": 1"), "it is damaged (checksum)"},
+    /* checksums of other programs */
+    {ABOUT("\"format\": \"pt\", \"checksum\": \"" MD5 "\""), ""},
+    {ABOUT("\"checksum\": \"" MD5 "\", \"by\": \"me\""), ""},
+    {ABOUT("\"checksum\": 1"), ""},
+    {COMPACT("\"format\":\"pt\",\"checksum\":\"" MD5 "\""), ""},
+    {COMPACT("\"format\":\"mlx\",\"checksum\":\"" MD5 "\""), ""},
     {TWO("0", "4", "4", "8"), ""},
     {TWO("4", "8", "0", "4"), ""},
     {TWO("0", "4", "0", "4"), "\"b\" shares bytes with another tensor"},

@@ -122,6 +122,12 @@ rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most)
 }
 
 void
+rt_archive_position(RtArchive *ar, int64_t *x)
+{
+    rt_archive_i64(ar, x, 0, ar->reads ? RT_MOST_POSITION : INT64_MAX);
+}
+
+void
 rt_archive_bool(RtArchive *ar, bool *x)
 {
     unsigned char byte =

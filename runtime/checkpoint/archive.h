@@ -48,6 +48,11 @@ void rt_archive_u32(RtArchive *ar, uint32_t *x);
 void rt_archive_u64(RtArchive *ar, uint64_t *x);
 /* From least to most. */
 void rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most);
+/* How far something has come: a number from 0 that the run counts on.  One that
+ * is read is at most RT_MOST_POSITION, which leaves room for all that a run can
+ * count; one that is written is what it is. */
+#define RT_MOST_POSITION (INT64_C(1) << 62)
+void rt_archive_position(RtArchive *ar, int64_t *x);
 /* A number of things, at most that many, each of which takes at least `each`
  * bytes of the state: so a number that is read is plausible. */
 void rt_archive_count(RtArchive *ar, int64_t *n, int64_t most, size_t each);

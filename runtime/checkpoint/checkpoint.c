@@ -60,7 +60,7 @@ facts_archive(Header *h, RtArchive *ar)
     rt_archive_bytes(ar, h->magic, sizeof h->magic);
     rt_archive_u32(ar, &h->format);
     rt_archive_u32(ar, &h->num_replicas);
-    rt_archive_i64(ar, &h->step, 0, INT64_MAX);
+    rt_archive_position(ar, &h->step);
     rt_archive_u64(ar, &h->len);
     rt_archive_bytes(ar, h->plan, sizeof h->plan);
     rt_archive_bytes(ar, h->state, sizeof h->state);

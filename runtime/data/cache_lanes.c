@@ -85,7 +85,7 @@ static void
 cache_archive(RtNode *n, RtArchive *ar)
 {
     Cache *c = n->state;
-    rt_archive_i64(ar, &c->given, 0, INT64_MAX - 1);
+    rt_archive_position(ar, &c->given);
 }
 
 void
@@ -156,7 +156,7 @@ static void
 lanes_archive(RtNode *n, RtArchive *ar)
 {
     Lanes *l = n->state;
-    rt_archive_i64(ar, &l->given, 0, INT64_MAX - 1);
+    rt_archive_position(ar, &l->given);
 }
 
 void

@@ -242,13 +242,13 @@ files_archive(RtNode *n, RtArchive *ar)
     rt_archive_i64(ar, &num, 0, INT64_MAX);
     rt_archive_i64(ar, &files->at, 0, num);
     if (files->dealer) {
-        rt_archive_i64(ar, &files->taken, 0, INT64_MAX - 1);
+        rt_archive_position(ar, &files->taken);
         rt_archive_bool(ar, &files->has_file);
     }
     rt_archive_bool(ar, &within);
-    rt_archive_i64(ar, &p->record, 0, INT64_MAX - 1);
-    rt_archive_i64(ar, &p->line, 0, INT64_MAX - 1);
-    rt_archive_i64(ar, &p->offset, 0, INT64_MAX - 1);
+    rt_archive_position(ar, &p->record);
+    rt_archive_position(ar, &p->line);
+    rt_archive_position(ar, &p->offset);
     rt_archive_i64(ar, &p->size, 0, INT64_MAX);
     files->resumes = within && !files->open;
     if (num != files->paths.len)

@@ -342,7 +342,7 @@ next_batch(RtRebatch *d)
 static void
 give_rows(const RtRebatch *d, RtElement *part, int64_t first, int64_t n)
 {
-    assert(n >= 0 && first + n <= d->element.rows);
+    assert(first >= 0 && n >= 0 && first + n <= d->element.rows);
     assert(part->rows + n <= d->part_rows);
     for (int i = 0; i < d->num_components; i++) {
         int64_t bytes = d->row_bytes[i];
@@ -512,7 +512,7 @@ rt_rebatch_archive(RtRebatch *d, RtArchive *ar)
 {
     rt_archive_bool(ar, &d->ended);
     rt_archive_bool(ar, &d->over);
-    rt_archive_i64(ar, &d->part, 0, INT64_MAX);
+    rt_archive_position(ar, &d->part);
     if (d->kind != REBATCH_NONE)
         batch_archive(d, ar);
     for (int i = 0; i < d->num_inputs; i++)

@@ -37,7 +37,7 @@ static void
 count_archive(RtNode *n, RtArchive *ar)
 {
     Stage *stage = n->state;
-    rt_archive_i64(ar, &stage->count, 0, INT64_MAX);
+    rt_archive_position(ar, &stage->count);
 }
 
 /* For stages without state. */
@@ -311,7 +311,7 @@ static void
 worker_rows_archive(RtNode *n, RtArchive *ar)
 {
     WorkerRows *w = n->state;
-    rt_archive_i64(ar, &w->count, 0, INT64_MAX - 1);
+    rt_archive_position(ar, &w->count);
 }
 
 void

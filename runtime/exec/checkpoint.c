@@ -377,7 +377,7 @@ batches_archive(const IrModule *m, RtExecutor *executor, RtArchive *ar)
         rt_archive_i64(ar, &executor->dims[ir_symbol_word(m, i)], 0,
                        m->symbols.data[i].bound);
     for (int i = 0; i < ir_num_pairs(m); i++)
-        rt_archive_i64(ar, &executor->batches[i].row_start, 0, INT64_MAX);
+        rt_archive_position(ar, &executor->batches[i].row_start);
 }
 
 /* now() continues from its saved value: time without a process does not count.
@@ -425,7 +425,7 @@ coordinator_archive(RtRun *run, RtArchive *ar)
 static void
 place_archive(RtRun *run, int64_t *safepoint, RtArchive *ar)
 {
-    rt_archive_i64(ar, &run->stats.steps, 0, INT64_MAX);
+    rt_archive_position(ar, &run->stats.steps);
     rt_archive_i64(ar, safepoint, AT_BEGINNING, run->resume.num_safepoints - 1);
     clock_archive(run, ar);
     if (*safepoint == AT_BEGINNING)

@@ -491,7 +491,7 @@ rt_dispatcher_archive(RtDispatcher *d, RtArchive *ar)
 {
     pthread_mutex_lock(&d->lock);
     RtClosureQueue *q = &d->queue;
-    rt_archive_i64(ar, &q->next, 1, INT64_MAX / 2);
+    rt_archive_i64(ar, &q->next, 1, ar->reads ? RT_MOST_POSITION : INT64_MAX);
     q->low = q->next;
     rt_ps_states_archive(&d->states, ar);
     rt_queue_taken_archive(q, ar);

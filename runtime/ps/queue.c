@@ -464,7 +464,7 @@ rt_queue_taken_archive(RtClosureQueue *q, RtArchive *ar)
         for (int64_t k = 0; k < iters; k++) {
             RtTaken *t = taken_of(q, w, (int)k);
             rt_archive_u64(ar, &t->pass);
-            rt_archive_i64(ar, &t->count, 0, INT64_MAX);
+            rt_archive_position(ar, &t->count);
         }
     }
 }

@@ -228,7 +228,7 @@ archive_iterators(Worker *w, RtArchive *ar)
         if (!rt_is_workers_iterator(it))
             continue;
         rt_archive_u64(ar, &w->passes[i]);
-        rt_archive_i64(ar, &w->taken[i], 0, INT64_MAX);
+        rt_archive_position(ar, &w->taken[i]);
         if (!w->passes[i] || ar->wrong)
             continue;
         if (!it->iter)

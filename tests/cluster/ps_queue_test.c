@@ -139,6 +139,25 @@ elements_are_in_checkpoints(void **state)
     assert_int_equal(element(w, 1), 1);
 }
 
+/* The last number of the state is the count of the last iterator. */
+static void
+elements_that_no_run_counts_are_refused(void **state)
+{
+    (void)state;
+    int64_t most = INT64_MAX;
+    RtPsWorker *w = joins(0, 0);
+    add_fed(1);
+    element(w, 1);
+    RtArchive out = rt_archive_writer(arena, 0);
+    rt_queue_taken_archive(&q, &out);
+    memcpy(out.data + out.len - sizeof most, &most, sizeof most);
+    rt_queue_init(&q, arena);
+    RtArchive in = rt_archive_reader(arena, out.data, out.len);
+    rt_queue_taken_archive(&q, &in);
+    assert_string_equal(
+        in.wrong, "9223372036854775807 is not from 0 to 4611686018427387904");
+}
+
 static void
 returned_closures_are_dropped_with_all(void **state)
 {
@@ -690,6 +709,8 @@ main(void)
                                         set_up, release_arena),
         cmocka_unit_test_setup_teardown(elements_are_in_checkpoints, set_up,
                                         release_arena),
+        cmocka_unit_test_setup_teardown(elements_that_no_run_counts_are_refused,
+                                        set_up, release_arena),
         cmocka_unit_test_setup_teardown(returned_closures_are_dropped_with_all,
                                         set_up, release_arena),
         cmocka_unit_test_setup_teardown(closures_are_sent_in_order, set_up,

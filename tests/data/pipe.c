@@ -342,6 +342,56 @@ pipe_pass_in_turns(Arena *a, const Pipe *pipe)
     return str_text(&s);
 }
 
+static Status
+go_on_writing(Arena *a, const PipeRun *run)
+{
+    enum { MOST_STEPS = 20 };
+    RtArchive to = rt_archive_writer(a, 0);
+    bool more = true;
+    for (int i = 0; i < MOST_STEPS && more; i++) {
+        TRY(rt_iter_has_next(run->it, &more));
+        if (more)
+            TRY(rt_iter_next(run->it));
+        rt_archive_clear(&to);
+        TRY(rt_iter_archive(run->it, &to, NULL));
+    }
+    return OK;
+}
+
+void
+pipe_go_on_from(const Pipe *pipe, const RtArchive *state)
+{
+    Arena *a = arena_new(NULL, "a state");
+    PipeRun run = pipe_run(a, pipe);
+    RtArchive reader = rt_archive_reader(a, state->data, state->len);
+    assert_null(rt_iter_archive(run.it, &reader, NULL));
+    Status st = rt_archive_end(&reader);
+    if (!st)
+        st = go_on_writing(a, &run);
+    status_free(st);
+    arena_release(a);
+}
+
+void
+pipe_go_on_from_far(Arena *a, const Pipe *pipe)
+{
+    static const int64_t far[] = {INT64_MAX, RT_MOST_POSITION};
+    PipeRun run = pipe_run(a, pipe);
+    RtArchive state = rt_archive_writer(a, 0);
+    int64_t was;
+    assert_null(rt_iter_open(run.it, 0));
+    assert_null(rt_iter_next(run.it));
+    assert_null(rt_iter_archive(run.it, &state, NULL));
+    for (size_t at = 0; at + sizeof was <= state.len; at++) {
+        memcpy(&was, state.data + at, sizeof was);
+        for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+            memcpy(state.data + at, &far[i], sizeof far[i]);
+            pipe_go_on_from(pipe, &state);
+        }
+        memcpy(state.data + at, &was, sizeof was);
+    }
+}
+
 const char *
 pipe_steps(Arena *a, const Pipe *pipe)
 {

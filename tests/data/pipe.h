@@ -73,6 +73,14 @@ const char *pipe_pass_in_turns(Arena *a, const Pipe *pipe);
 /* A new pipeline at the position of another one, which may continue, too. */
 PipeRun pipe_archive(Arena *a, const Pipe *pipe, const PipeRun *from);
 
+/* Goes on from a state as far as it goes, for some steps, and writes those that
+ * come after it: errors are fine. */
+void pipe_go_on_from(const Pipe *pipe, const RtArchive *state);
+
+/* From the state after the first step, in which each eight bytes are in turn
+ * the greatest number, and the greatest position that is read. */
+void pipe_go_on_from_far(Arena *a, const Pipe *pipe);
+
 /* The first pass of a pipeline, or the error that it begins with. */
 const char *pipe_steps(Arena *a, const Pipe *pipe);
 

@@ -384,10 +384,31 @@ lent_elements_stay_in_the_cache(void **state)
     arena_release(a);
 }
 
+/* ---- positions that nothing reaches -------------------------------------- */
+
+static const Pipe far[] = {
+    {.stages = RANGE(0, 9) REPEAT(9) SKIP(2) TAKE(60) SHARD(2, 1) BATCH(4),
+     .replicas = 2},
+    {.stages = RANGE(0, 9) REPEAT(-1) BATCH(4), .replicas = 3, .shard = "off"},
+    {.stages = RANGE(0, 40) BATCH(4), .replicas = 2, .workers = 2},
+    {.stages = RANGE(0, 40) CACHE BATCH(4)},
+    {.stages = RANGE(0, 40) LANES(2), .replicas = 2},
+};
+
+static void
+positions_that_nothing_reaches(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++)
+        pipe_go_on_from_far(a, &far[i]);
+    arena_release(a);
+}
+
 int
 main(void)
 {
-    struct CMUnitTest tests[NUM_ROWS + NUM_JOINED + NUM_LENT + 1];
+    struct CMUnitTest tests[NUM_ROWS + NUM_JOINED + NUM_LENT + 2];
     for (int i = 0; i < NUM_ROWS; i++)
         tests[i] = (struct CMUnitTest){rows[i].name, expect_row, NULL, NULL,
                                        (void *)(uintptr_t)&rows[i]};
@@ -402,5 +423,7 @@ main(void)
                                 (void *)(uintptr_t)&lent[i]};
     tests[num++] =
         (struct CMUnitTest)cmocka_unit_test(lent_elements_stay_in_the_cache);
+    tests[num++] =
+        (struct CMUnitTest)cmocka_unit_test(positions_that_nothing_reaches);
     return _cmocka_run_group_tests("steps", tests, (size_t)num, NULL, NULL);
 }

@@ -572,6 +572,28 @@ damage_behind_the_checksums_does_no_harm(void **state)
     unsetenv("TFD_CHECKSUMS");
 }
 
+/* The steps done stand behind the name of the event file and its bytes. */
+static void
+steps_that_no_run_counts_are_refused(void **state)
+{
+    (void)state;
+    char *bytes;
+    size_t len;
+    int64_t name_len, most = INT64_MAX;
+    Ran r = run_there("", "--checkpoint checkpoints --every 8");
+    assert_int_equal(r.code, 0);
+    const char *path = in_dir("checkpoints/step-24.ckpt");
+    assert_null(file_read(arena, path, &bytes, &len));
+    char *name = memmem(bytes, len, "events.out", 10);
+    assert_non_null(name);
+    memcpy(&name_len, name - sizeof name_len, sizeof name_len);
+    memcpy(name + name_len + sizeof(int64_t), &most, sizeof most);
+    assert_null(file_write(path, bytes, len));
+    r = run_there("TFD_CHECKSUMS=0", "--checkpoint checkpoints --resume");
+    expect_told(&r, 1,
+                "9223372036854775807 is not from 0 to 4611686018427387904");
+}
+
 /* The name of the event file has no folder in it. */
 static void
 a_name_that_leads_elsewhere_is_refused(void **state)
@@ -697,6 +719,7 @@ main(void)
         TEST(what_steps_wait_for_checkpoints_is_told),
         TEST(the_newest_that_is_whole_is_taken),
         TEST(damage_behind_the_checksums_does_no_harm),
+        TEST(steps_that_no_run_counts_are_refused),
         TEST(a_name_that_leads_elsewhere_is_refused),
         TEST(summaries_may_be_moved_away),
         TEST(summaries_that_are_cut_short_are_told),

@@ -167,6 +167,32 @@ a_part_is_as_long_as_it_says(void **state)
                   "it ends before 17 parts");
 }
 
+static Status
+read_position(int64_t written, int64_t *x)
+{
+    RtArchive to = rt_archive_writer(arena, 0);
+    rt_archive_position(&to, &written);
+    RtArchive from = rt_archive_reader(arena, to.data, to.len);
+    rt_archive_position(&from, x);
+    return rt_archive_end(&from);
+}
+
+/* Counting on from one that was read never ends at the greatest number, and
+ * what is beyond the bound is written, not read. */
+static void
+a_position_leaves_room_to_count_on(void **state)
+{
+    int64_t x;
+    (void)state;
+    assert_null(read_position(RT_MOST_POSITION, &x));
+    assert_true(x == RT_MOST_POSITION);
+    assert_status(read_position(x + 1, &x), STATUS_INPUT,
+                  "4611686018427387905 is not from 0 to 4611686018427387904");
+    assert_status(read_position(INT64_MAX, &x), STATUS_INPUT,
+                  "9223372036854775807 is not from 0 to 4611686018427387904");
+    assert_int_equal(x, 0);
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
 
@@ -178,6 +204,7 @@ main(void)
         TEST(a_cleared_state_has_its_room_and_nothing_else),
         TEST(every_truncation_is_refused),
         TEST(what_does_not_fit_is_told),
+        TEST(a_position_leaves_room_to_count_on),
         TEST(a_part_is_read_or_skipped),
         TEST(a_part_is_as_long_as_it_says),
     };

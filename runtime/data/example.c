@@ -12,7 +12,7 @@
  * features that the program names and step over the rest; of two with one name
  * the last one counts.
  */
-#include "runtime/data/example.h"
+#include "runtime/data/files.h"
 
 #include <endian.h>
 #include <string.h>

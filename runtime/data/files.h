@@ -66,6 +66,11 @@ Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n) MUST_USE;
  * when the stream is read on. */
 Status rt_file_finish(RtStream *s) MUST_USE;
 
+/* Reads the features that the stage of f names from the len bytes of a
+ * tf.train.Example into e.  seen has one word for each component. */
+Status rt_example_read(const RtFile *f, const char *bytes, size_t len,
+                       bool *seen, RtElement *e) MUST_USE;
+
 /* Whether a file begins as gzip's do. */
 bool rt_is_gzip(const unsigned char *head, size_t len);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/hash/crc.h"
-#include "runtime/data/example.h"
+#include "runtime/data/files.h"
 
 enum { LENGTH = 8, SUM = 4, HEADER = LENGTH + SUM };
 

@@ -10,13 +10,6 @@
  * Without threads, and without prefetch, the same ring is filled when a step is
  * requested.
  *
- * A checkpoint has the steps that were made and not taken, and the position of
- * the producer, which pauses between two steps.  A step that failed leaves the
- * pipeline at a position inside it, and may have failed for a reason that no
- * longer exists at the resume.  So neither the error nor the pipeline is saved
- * then, only how many steps of the pass were taken: the position of a pipeline
- * is a function of that (node.h), and the resumed run moves there again.
- *
  * A slot has the step of each worker that is open here.  The state of a worker
  * has as many steps as the process made that saved it, so workers that one
  * process reads may have different numbers of them: the producer makes only
@@ -26,92 +19,18 @@
  * says so is then every further step, in which the replicas here have no rows.
  */
 #include <assert.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include "ir/dataset/sharding.h"
 #include "ir/analysis/footprint.h"
 #include "ir/base/thread.h"
 #include "ir/ir.h"
-#include "runtime/data/rebatch.h"
-#include "runtime/data/step_ring.h"
-#include "runtime/hal/wait.h"
-
-typedef struct Slot {
-    RtStep *steps; /* of each worker here */
-    Status status;
-    uint32_t pass; /* for which it was made */
-    bool end;      /* there are no data: the pass is over, as far as is known
-                      here */
-    bool failed;   /* it failed; status has the error until it is reported */
-} Slot;
-
-/* A worker whose pipelines are open here. */
-typedef struct Worker {
-    RtRebatch *rebatch;
-    uint32_t pass; /* that they are in */
-    uint64_t
-        made; /* slots that have its step, those that a state had included */
-    RtStepRing *ring; /* with other processes; NULL: they have none of it */
-    bool takes;       /* another process makes its steps */
-    bool has_ended; /* in the pass: with the step that is the last in a ring */
-    uint64_t index; /* of the next one, in the pass or since the state */
-} Worker;
-
-struct RtIter {
-    RtDataClient of_thread; /* pipelines of its thread ask this one */
-    RtDataClient *client;   /* of who takes steps */
-    Arena *arena;
-    const IrModule *module;
-    const IrIter *ir;
-    int first_local, num_local; /* replicas of this process */
-    int first_worker, num_workers;
-    int replicas_each; /* of a worker */
-    Worker *workers;
-    bool threads;
-    bool thread_runs;
-    bool spin; /* while waiting for the thread */
-    pthread_t thread;
-    Slot *slots;
-    int64_t num_slots;
-    RtWaitWord made;         /* slots filled so far */
-    RtWaitWord released;     /* slots released so far */
-    RtWaitWord pass;         /* opened so many times */
-    _Atomic uint64_t number; /* that the open pass has in the dataset */
-    _Atomic uint64_t taken;  /* steps of it */
-    _Atomic bool quit;
-    pthread_mutex_t work; /* held while a slot is filled or all is archived */
-    uint32_t making;      /* of the producer: its current pass */
-    bool more;            /* and whether that goes on */
-    uint64_t next;        /* number of the next step */
-    uint64_t oldest;      /* of the oldest one that was not released */
-    bool knows_next;      /* next_rows are of the step after the current one */
-    bool have_next;       /* there is one */
-    bool ended;
-    int64_t *rows;         /* of the current step, for each replica */
-    int64_t *next_rows;    /* -1: it has no data */
-    const RtStep *current; /* of each worker here; NULL: none yet */
-    bool holds;            /* current is in a slot of its own, next - 1 */
-};
-
-static const Slot *
-slot_of(const RtIter *it, uint64_t number)
-{
-    return &it->slots[number % (uint64_t)it->num_slots];
-}
-
-static Slot *
-slot(RtIter *it, uint64_t number)
-{
-    return &it->slots[number % (uint64_t)it->num_slots];
-}
+#include "runtime/data/iter_impl.h"
 
 /* ---- stopping ----------------------------------------------------------- */
 
 /* Who takes steps asks the one who made the iterator; its thread, it. */
-static bool
-is_stopped(const RtIter *it)
+bool
+rt_iter_is_stopped(const RtIter *it)
 {
     return rt_data_is_stopped(it->client);
 }
@@ -163,7 +82,7 @@ num_replicas_here(const RtIter *it)
 }
 
 static bool
-slot_has_data(const RtIter *it, const Slot *s)
+slot_has_data(const RtIter *it, const RtIterSlot *s)
 {
     int num = 0;
     for (int i = 0; i < it->num_workers; i++)
@@ -174,11 +93,11 @@ slot_has_data(const RtIter *it, const Slot *s)
 /* Makes a step of every worker that is not in the slot's pass yet; whether one
  * of them has data. */
 static Status
-skip_step(RtIter *it, Slot *s, bool *any)
+skip_step(RtIter *it, RtIterSlot *s, bool *any)
 {
     *any = false;
     for (int i = 0; i < it->num_workers; i++) {
-        const Worker *w = &it->workers[i];
+        const RtIterWorker *w = &it->workers[i];
         if (w->pass == s->pass)
             continue;
         if (!w->takes)
@@ -201,7 +120,7 @@ all_are_behind(const RtIter *it, uint32_t pass)
 /* Steps of the pass that were taken before a resume.  Data that have ended stay
  * so: other workers had some then. */
 static Status
-skip_taken(RtIter *it, Slot *s)
+skip_taken(RtIter *it, RtIterSlot *s)
 {
     bool any = true;
     uint64_t i = 0, taken = atomic_load(&it->taken);
@@ -219,7 +138,7 @@ skip_taken(RtIter *it, Slot *s)
 /* Moves workers that are not in the slot's pass to its beginning, and past the
  * steps of it that were taken before a resume. */
 static Status
-begin_pass(RtIter *it, Slot *s, uint64_t number)
+begin_pass(RtIter *it, RtIterSlot *s, uint64_t number)
 {
     it->making = s->pass;
     for (int i = 0; i < it->num_workers; i++)
@@ -228,7 +147,7 @@ begin_pass(RtIter *it, Slot *s, uint64_t number)
                                   atomic_load(&it->number)));
     TRY(skip_taken(it, s));
     for (int i = 0; i < it->num_workers; i++) {
-        Worker *w = &it->workers[i];
+        RtIterWorker *w = &it->workers[i];
         if (w->pass == s->pass)
             continue;
         w->pass = s->pass;
@@ -248,7 +167,7 @@ give_nothing(const RtIter *it, RtStep *step)
 /* Another process makes it; nobody has data in a step of a pass that was left.
  */
 static Status
-take_from_maker(RtIter *it, const Worker *w, uint32_t pass, RtStep *step)
+take_from_maker(RtIter *it, const RtIterWorker *w, uint32_t pass, RtStep *step)
 {
     for (;;) {
         RtStepTaking t = rt_step_ring_take(w->ring, pass, w->index, step);
@@ -257,7 +176,7 @@ take_from_maker(RtIter *it, const Worker *w, uint32_t pass, RtStep *step)
             return OK;
         if (t == STEP_NEVER || is_left)
             break;
-        if (it->threads ? atomic_load(&it->quit) : is_stopped(it))
+        if (it->threads ? atomic_load(&it->quit) : rt_iter_is_stopped(it))
             return rt_data_stopped();
         rt_step_ring_wait_for_step(w->ring);
     }
@@ -268,7 +187,7 @@ take_from_maker(RtIter *it, const Worker *w, uint32_t pass, RtStep *step)
 /* Others may have data when this worker's have ended: its maker need not go on
  * with the pass for those that take its steps, so they have no more of it. */
 static Status
-next_of_worker(RtIter *it, Worker *w, uint32_t pass, RtStep *step)
+next_of_worker(RtIter *it, RtIterWorker *w, uint32_t pass, RtStep *step)
 {
     if (w->takes && w->has_ended)
         give_nothing(it, step);
@@ -284,12 +203,12 @@ next_of_worker(RtIter *it, Worker *w, uint32_t pass, RtStep *step)
 }
 
 static Status
-make_step(RtIter *it, Slot *s, uint64_t number)
+make_step(RtIter *it, RtIterSlot *s, uint64_t number)
 {
     if (it->making != s->pass)
         TRY(begin_pass(it, s, number));
     for (int i = 0; i < it->num_workers; i++) {
-        Worker *w = &it->workers[i];
+        RtIterWorker *w = &it->workers[i];
         if (w->made > number)
             continue;
         TRY(next_of_worker(it, w, s->pass, &s->steps[i]));
@@ -298,8 +217,8 @@ make_step(RtIter *it, Slot *s, uint64_t number)
     return OK;
 }
 
-static void
-finish_slot(RtIter *it, Slot *s)
+void
+rt_iter_finish_slot(RtIter *it, RtIterSlot *s)
 {
     s->end = s->status == OK && !slot_has_data(it, s);
     s->failed = s->status != OK;
@@ -310,11 +229,11 @@ finish_slot(RtIter *it, Slot *s)
 static void
 fill_slot(RtIter *it, uint64_t number)
 {
-    Slot *s = slot(it, number);
+    RtIterSlot *s = rt_iter_slot(it, number);
     pthread_mutex_lock(&it->work);
     s->pass = rt_wait_word_load(&it->pass);
     s->status = make_step(it, s, number);
-    finish_slot(it, s);
+    rt_iter_finish_slot(it, s);
     rt_wait_word_add(&it->made, 1);
     pthread_mutex_unlock(&it->work);
 }
@@ -324,7 +243,7 @@ static RtStepRing *
 full_ring(const RtIter *it)
 {
     for (int i = 0; i < it->num_workers; i++) {
-        const Worker *w = &it->workers[i];
+        const RtIterWorker *w = &it->workers[i];
         if (w->ring && !w->takes && !rt_step_ring_has_room(w->ring))
             return w->ring;
     }
@@ -381,7 +300,7 @@ make_steps(void *arg)
 static void
 release_slot(RtIter *it)
 {
-    Slot *s = slot(it, it->oldest++);
+    RtIterSlot *s = rt_iter_slot(it, it->oldest++);
     status_free(s->status);
     s->status = OK;
     rt_wait_word_add(&it->released, 1);
@@ -389,7 +308,7 @@ release_slot(RtIter *it)
 
 /* The slot of the next step, filled, after dropping those of older passes; NULL
  * if the wait was cancelled. */
-static Slot *
+static RtIterSlot *
 wait_for_slot(RtIter *it)
 {
     uint32_t pass = rt_wait_word_load(&it->pass);
@@ -397,11 +316,11 @@ wait_for_slot(RtIter *it)
         uint32_t made = rt_wait_word_load(&it->made);
         if (made == (uint32_t)it->next) {
             if (rt_wait_word_wait(&it->made, made, it->spin) == made &&
-                is_stopped(it))
+                rt_iter_is_stopped(it))
                 return NULL;
             continue;
         }
-        Slot *s = slot(it, it->next);
+        RtIterSlot *s = rt_iter_slot(it, it->next);
         if (s->pass == pass)
             return s;
         release_slot(it);
@@ -409,19 +328,19 @@ wait_for_slot(RtIter *it)
     }
 }
 
-static Slot *
+static RtIterSlot *
 next_slot(RtIter *it)
 {
     if (it->threads)
         return wait_for_slot(it);
     for (RtStepRing *full; (full = full_ring(it));) {
-        if (is_stopped(it))
+        if (rt_iter_is_stopped(it))
             return NULL;
         rt_step_ring_wait_for_room(full);
     }
     if (rt_wait_word_load(&it->made) == (uint32_t)it->next)
         fill_slot(it, it->next);
-    return slot(it, it->next);
+    return rt_iter_slot(it, it->next);
 }
 
 static const RtElement *
@@ -454,7 +373,7 @@ rt_iter_local_rows(RtIter *it, int64_t *rows)
 {
     if (rt_wait_word_load(&it->pass) == 0)
         return status_new(STATUS_INPUT, "an iterator that was not opened");
-    Slot *s = it->ended ? NULL : next_slot(it);
+    RtIterSlot *s = it->ended ? NULL : next_slot(it);
     if (!s && !it->ended)
         return rt_data_stopped();
     Status st = s ? s->status : OK;
@@ -503,7 +422,7 @@ rt_iter_has_next(RtIter *it, bool *out)
 
 /* The step in s, which was made; one without data stays where it is. */
 static void
-take_step(RtIter *it, const Slot *s)
+take_step(RtIter *it, const RtIterSlot *s)
 {
     if (it->holds)
         release_slot(it);
@@ -523,7 +442,7 @@ rt_iter_next(RtIter *it)
     TRY(rt_iter_has_next(it, &any));
     if (!any)
         return status_new(STATUS_INPUT, "next: the dataset has no more data");
-    const Slot *s = next_slot(it);
+    const RtIterSlot *s = next_slot(it);
     if (!s)
         return rt_data_stopped();
     take_step(it, s);
@@ -558,7 +477,7 @@ wait_a_while(RtIter *it, int k)
     enum { TENTHS = 10 };
     uint32_t before = (uint32_t)it->next + (uint32_t)k;
     for (int i = 0; i < TENTHS && rt_wait_word_load(&it->made) == before &&
-                    !is_stopped(it);
+                    !rt_iter_is_stopped(it);
          i++)
         rt_wait_word_wait(&it->made, before, it->spin);
 }
@@ -574,28 +493,28 @@ rt_iter_is_ahead(RtIter *it, int k, bool waits)
     uint64_t step = it->next + (uint64_t)k;
     if (rt_wait_word_load(&it->made) == (uint32_t)step)
         return false;
-    const Slot *s = slot_of(it, step);
+    const RtIterSlot *s = rt_iter_slot(it, step);
     return s->pass == pass && !s->end && !s->failed;
 }
 
 const void *
 rt_iter_next_data(const RtIter *it, int k, int replica, int component)
 {
-    const Slot *s = slot_of(it, it->next + (uint64_t)k);
+    const RtIterSlot *s = rt_iter_slot(it, it->next + (uint64_t)k);
     return part_of(it, s->steps, replica)->data[component];
 }
 
 int64_t
 rt_iter_next_rows(const RtIter *it, int k, int replica)
 {
-    const Slot *s = slot_of(it, it->next + (uint64_t)k);
+    const RtIterSlot *s = rt_iter_slot(it, it->next + (uint64_t)k);
     return part_of(it, s->steps, replica)->rows;
 }
 
 /* ---- opening and closing ------------------------------------------------ */
 
-static Status
-start_thread(RtIter *it)
+Status
+rt_iter_start_thread(RtIter *it)
 {
     TRY(thread_start(&it->thread, make_steps, it, "the input"));
     it->thread_runs = true;
@@ -620,167 +539,9 @@ rt_iter_open(RtIter *it, uint64_t number)
     atomic_store(&it->taken, 0);
     rt_wait_word_add(&it->pass, 1);
     if (it->threads)
-        return it->thread_runs ? OK : start_thread(it);
+        return it->thread_runs ? OK : rt_iter_start_thread(it);
     for (; rt_wait_word_load(&it->made) != (uint32_t)it->next; it->next++)
         release_slot(it);
-    return OK;
-}
-
-/* ---- checkpoints -------------------------------------------------------- */
-
-/* The first slot of the open pass that was made and not taken; those of older
- * ones come before. */
-static uint64_t
-first_slot(RtIter *it, uint32_t made)
-{
-    uint64_t first = it->next;
-    while ((uint32_t)first != made &&
-           slot(it, first)->pass != rt_wait_word_load(&it->pass))
-        first++;
-    return first;
-}
-
-static bool
-has_failed(RtIter *it)
-{
-    uint32_t made = rt_wait_word_load(&it->made);
-    for (uint64_t i = first_slot(it, made); (uint32_t)i != made; i++)
-        if (slot(it, i)->failed)
-            return true;
-    return false;
-}
-
-/* Steps of the open pass that were not taken. */
-static void
-steps_archive(RtIter *it, int index, RtArchive *ar)
-{
-    Worker *w = &it->workers[index];
-    uint64_t first = first_slot(it, rt_wait_word_load(&it->made));
-    int64_t count = (int64_t)(w->made - first);
-    rt_archive_count(ar, &count, it->num_slots, 1);
-    for (int64_t i = 0; i < count; i++)
-        rt_step_archive(w->rebatch,
-                        &slot(it, first + (uint64_t)i)->steps[index], ar);
-    if (ar->reads)
-        w->made = (uint64_t)count;
-}
-
-/* If the producer has not seen the pass there are no steps of it, and the
- * pipeline has no position; a failed one has none, either. */
-static void
-worker_archive(RtIter *it, int index, RtArchive *ar)
-{
-    Worker *w = &it->workers[index];
-    uint32_t pass = rt_wait_word_load(&it->pass);
-    bool begun = w->pass == pass && !has_failed(it);
-    rt_archive_bool(ar, &begun);
-    if (!begun)
-        return;
-    w->pass = pass;
-    steps_archive(it, index, ar);
-    rt_rebatch_archive(w->rebatch, ar);
-}
-
-/* The slots that have a step of every worker are filled. */
-static void
-finish_slots(RtIter *it)
-{
-    uint32_t pass = rt_wait_word_load(&it->pass);
-    uint64_t made = UINT64_MAX;
-    bool begun = true;
-    for (int i = 0; i < it->num_workers; i++) {
-        begun &= it->workers[i].pass == pass;
-        made = it->workers[i].made < made ? it->workers[i].made : made;
-    }
-    if (!begun) /* some have to go there */
-        return;
-    it->making = pass;
-    it->more = true;
-    for (uint64_t i = 0; i < made; i++) {
-        slot(it, i)->pass = pass;
-        finish_slot(it, slot(it, i));
-    }
-    rt_wait_word_store(&it->made, (uint32_t)made);
-}
-
-bool
-rt_iter_has_worker(const RtIter *it, int worker)
-{
-    return worker >= it->first_worker &&
-           worker < it->first_worker + it->num_workers;
-}
-
-static void
-part_archive(RtIter *it, int worker, RtArchive *ar, const RtWorkerState *other)
-{
-    bool here = rt_iter_has_worker(it, worker);
-    if (ar->reads && !here) {
-        rt_archive_skip_part(ar);
-        return;
-    }
-    size_t begin = rt_archive_begin_part(ar);
-    if (here)
-        worker_archive(it, worker - it->first_worker, ar);
-    else
-        rt_archive_bytes(ar, (char *)other->bytes, other->len);
-    rt_archive_end_part(ar, begin);
-}
-
-static void
-pass_archive(RtIter *it, RtArchive *ar, const RtWorkerState *others)
-{
-    uint64_t taken = atomic_load(&it->taken);
-    rt_archive_u64(ar, &taken);
-    if (ar->reads)
-        atomic_store(&it->taken, taken);
-    for (int w = 0; w < it->module->num_workers; w++)
-        part_archive(it, w, ar, others ? &others[w] : NULL);
-    if (ar->reads)
-        finish_slots(it);
-}
-
-/* The producer may never pause. */
-static Status
-wait_for_rest(RtIter *it)
-{
-    struct timespec until;
-    for (;;) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec++;
-        if (!pthread_mutex_clocklock(&it->work, CLOCK_MONOTONIC, &until))
-            return OK;
-        if (is_stopped(it))
-            return rt_data_stopped();
-    }
-}
-
-Status
-rt_iter_archive(RtIter *it, RtArchive *ar, const RtWorkerState *others)
-{
-    TRY(wait_for_rest(it));
-    uint32_t pass = rt_wait_word_load(&it->pass);
-    uint64_t number = atomic_load(&it->number);
-    rt_archive_u32(ar, &pass);
-    rt_archive_u64(ar, &number);
-    if (ar->reads) {
-        rt_wait_word_store(&it->pass, pass);
-        atomic_store(&it->number, number);
-    }
-    if (pass > 0)
-        pass_archive(it, ar, others);
-    bool starts = ar->reads && !ar->wrong && it->threads && pass > 0;
-    pthread_mutex_unlock(&it->work);
-    return starts ? start_thread(it) : OK;
-}
-
-Status
-rt_iter_archive_worker(RtIter *it, int worker, RtArchive *ar)
-{
-    assert(!ar->reads && rt_iter_has_worker(it, worker));
-    TRY(wait_for_rest(it));
-    if (rt_wait_word_load(&it->pass) > 0)
-        worker_archive(it, worker - it->first_worker, ar);
-    pthread_mutex_unlock(&it->work);
     return OK;
 }
 
@@ -827,7 +588,7 @@ rt_iter_share(RtIter *it, bool takes, char *memory)
     RtStepSharing sharing;
     if (!sharing_of(it, takes, &sharing))
         return;
-    Worker *w = &it->workers[takes ? 0 : it->num_workers - 1];
+    RtIterWorker *w = &it->workers[takes ? 0 : it->num_workers - 1];
     w->takes = takes;
     w->ring = rt_step_ring_new(it->arena, &sharing, memory);
 }
@@ -859,7 +620,7 @@ static Status
 open_workers(RtIter *it, const RtDataOptions *options)
 {
     RtDataOptions own = it->threads ? options_of_thread(it, options) : *options;
-    it->workers = NEW_ARRAY(it->arena, Worker, (size_t)it->num_workers);
+    it->workers = NEW_ARRAY(it->arena, RtIterWorker, (size_t)it->num_workers);
     for (int i = 0; i < it->num_workers; i++)
         TRY(rt_rebatch_new(it->arena, it->module, it->ir, it->first_worker + i,
                            &own, &it->workers[i].rebatch));
@@ -867,7 +628,7 @@ open_workers(RtIter *it, const RtDataOptions *options)
 }
 
 static void
-make_slot(RtIter *it, Slot *s)
+make_slot(RtIter *it, RtIterSlot *s)
 {
     s->steps = NEW_ARRAY(it->arena, RtStep, (size_t)it->num_workers);
     for (int i = 0; i < it->num_workers; i++)
@@ -884,7 +645,7 @@ fill_iter(RtIter *it, const RtDataOptions *options)
     it->next_rows = NEW_ARRAY(it->arena, int64_t, replicas);
     TRY(open_workers(it, options));
     it->num_slots = ir_iter_steps(it->module, it->ir);
-    it->slots = NEW_ARRAY(it->arena, Slot, (size_t)it->num_slots);
+    it->slots = NEW_ARRAY(it->arena, RtIterSlot, (size_t)it->num_slots);
     for (int64_t i = 0; i < it->num_slots; i++)
         make_slot(it, &it->slots[i]);
     return OK;
@@ -918,6 +679,13 @@ rt_iter_has_own_files(const RtIter *it)
     return it->module->num_workers > 1 &&
            (it->ir->whole ||
             ir_iter_shard_policy(it->module, it->ir) == SHARD_OFF);
+}
+
+bool
+rt_iter_has_worker(const RtIter *it, int worker)
+{
+    return worker >= it->first_worker &&
+           worker < it->first_worker + it->num_workers;
 }
 
 void

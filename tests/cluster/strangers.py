@@ -9,7 +9,11 @@ thread of rank 0, which works as all others do.
 The job has to go on, with steps whose 99th percentile is at most 10 ms longer
 than without strangers; to keep no memory and no descriptor of them; and to end
 when it is interrupted.  Once with a key, and once without one, where frames of
-strangers are read.  TAP.
+strangers are read.
+
+Then strangers at the data ports of a job whose messages are not authenticated
+(--wire plain): messages of any number of frames, none of which are the job's.
+TAP.
 """
 import argparse
 import os
@@ -33,6 +37,7 @@ HELD = {False: 100, True: 500}  # half-open connections
 SLOW = {False: 10, True: 100}
 WRONG_KEYS = {False: 1, True: 5}
 FRAMES_OF_ONE = 5000
+DATA_MESSAGES = 2000
 
 PROGRAM = programs.endless("""      run train_step(x)
       print("{now():.6f}")""")
@@ -47,7 +52,9 @@ def signature(mechanism):
             mechanism.ljust(20, b"\0") + bytes(32))
 
 
-READY = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
+def ready(socket_type):
+    return (b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(socket_type)) +
+            socket_type)
 
 
 def zmtp_frame(flags, body):
@@ -78,6 +85,29 @@ def newcomer():
     return header + numbers + bytes(6 * 4)  # no texts, and nothing else
 
 
+def data_header(rng):
+    """Like one of the link of ZeroMQ, of a message with a byte: rank, tag,
+    bytes."""
+    return struct.pack("<IIQ", rng.randrange(SIZE), rng.randrange(2048), 1)
+
+
+def data_message(rng, num):
+    """Of so many frames; two are what a message of the job has, so these have
+    another length than they say."""
+    frames = [rng.choice([data_header(rng), b"?", b""]) for _ in range(num)]
+    if num == 2:
+        frames[1] = b"??"
+    return b"".join(zmtp_frame(i + 1 < num, f) for i, f in enumerate(frames))
+
+
+def data_messages(rng):
+    """Of an odd number of frames in all: who takes two for a message is off by
+    one after them."""
+    nums = [rng.randrange(1, 5) for _ in range(DATA_MESSAGES)]
+    nums.append(1 + sum(nums) % 2)
+    return b"".join(data_message(rng, num) for num in nums)
+
+
 # --- the job ----------------------------------------------------------------------
 
 class Job:
@@ -87,13 +117,17 @@ class Job:
         self.folder = folder
         self.with_key = with_key
         self.times = []
+        self.ranks = self.start()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def start(self):
+        """Its processes, of which the first one prints."""
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
-        self.ranks = [self.member(rank, "key", subprocess.PIPE)
-                      for rank in range(SIZE)]
-        self.reader = threading.Thread(target=self.read)
-        self.reader.start()
+        return [self.member(rank, "key", subprocess.PIPE)
+                for rank in range(SIZE)]
 
     def member(self, rank, key, output):
         options = ["--rank", str(rank), "--size", str(SIZE), "--join",
@@ -149,6 +183,37 @@ class Job:
             said.append(p.stderr.read())
         self.reader.join()
         return [p.returncode for p in self.ranks], "".join(said)
+
+
+class PlainJob(Job):
+    """Of one machine, by -n, with messages that are not authenticated."""
+
+    def start(self):
+        return [subprocess.Popen(
+            self.command + ["-n", str(SIZE), "--link", "zmq", "--wire",
+                            "plain", "--timeout", "5"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)]
+
+    def data_ports(self):
+        """Addresses and ports at which its ranks listen."""
+        parent = self.ranks[0].pid
+        with open(f"/proc/{parent}/task/{parent}/children") as f:
+            return [at for pid in f.read().split() for at in listens_at(pid)]
+
+
+def listens_at(pid):
+    """Of a process: (address, port), in IPv4 or as IPv6 has that."""
+    at = {}
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{name}") as f:
+            for fields in map(str.split, f.readlines()[1:]):
+                host, port = fields[1].split(":")
+                last = struct.pack("<I", int(host[-8:], 16))
+                if fields[3] == "0A":
+                    at[f"socket:[{fields[9]}]"] = (socket.inet_ntoa(last),
+                                                   int(port, 16))
+    files = [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]
+    return [at[f] for f in map(os.readlink, files) if f in at]
 
 
 # --- strangers --------------------------------------------------------------------
@@ -207,7 +272,8 @@ class Strangers:
         wrong = []
         for _ in range(max(1, self.frames // FRAMES_OF_ONE)):
             s = self.connect()
-            self.send(s, signature(self.mechanism) + zmtp_frame(4, READY))
+            self.send(s, signature(self.mechanism) +
+                      zmtp_frame(4, ready(b"DEALER")))
             self.send(s, b"".join(
                 zmtp_frame(0, garbage(self.rng))
                 for _ in range(min(self.frames, FRAMES_OF_ONE))))
@@ -291,6 +357,31 @@ def play(build, folder, rng, full, frames, with_key):
                    f"{1e3 * during:.2f} ms; {kept >> 10} KiB more")
 
 
+def send_data(port, rng):
+    with socket.create_connection(("127.0.0.1", port), 5) as s:
+        s.sendall(signature(b"NULL") + zmtp_frame(4, ready(b"PUSH")))
+        s.sendall(data_messages(rng))
+        time.sleep(0.2)  # what is not read yet would be lost with it
+
+
+def play_data(build, folder, rng):
+    """What is wrong, and a summary."""
+    wrong = []
+    job = PlainJob(build, folder, False)
+    job.wait_for_steps(0)
+    ports = job.data_ports()
+    if len(ports) != SIZE:
+        wrong.append(f"the data ports are {ports}")
+    for _, port in ports:
+        send_data(port, rng)
+    job.wait_for_steps(0.2)
+    statuses, said = job.end()
+    if statuses != [130]:
+        wrong.append(f"statuses {statuses}: {said}")
+    return wrong, (f"data ports without authentication: {DATA_MESSAGES} "
+                   "messages at each")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -301,7 +392,7 @@ def main():
     build, failed = os.path.abspath(args.build), 0
     frames = args.frames or (1000000 if args.full else 100000)
     rng = random.Random(args.seed)
-    print("1..2", flush=True)
+    print("1..3", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/train.tfd", "w") as f:
             f.write(PROGRAM)
@@ -311,9 +402,11 @@ def main():
                 f.write(os.urandom(32))
         subprocess.run([f"{build}/tfdc", "train.tfd", "--devices",
                         f"cpu:0-{SIZE - 1}"], check=True, cwd=folder)
-        for with_key in (True, False):
-            wrong, summary = play(build, folder, rng, args.full, frames,
-                                  with_key)
+        plays = [lambda key=key: play(build, folder, rng, args.full, frames,
+                                      key) for key in (True, False)]
+        plays.append(lambda: play_data(build, folder, rng))
+        for play_one in plays:
+            wrong, summary = play_one()
             print(f"{'not ' if wrong else ''}ok - {summary}", flush=True)
             for line in "\n".join(wrong).split("\n") if wrong else []:
                 print(f"# {line}", flush=True)

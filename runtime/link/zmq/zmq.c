@@ -245,6 +245,36 @@ keep(ZmqLink *l, const Header *h, Early *e)
     *end = e;
 }
 
+/* Whether the frame that was taken last is not its message's last one. */
+static bool
+has_more(const ZmqLink *l)
+{
+    int more = 0;
+    size_t n = sizeof more;
+    return l->zmq->zmq_getsockopt(l->pull, ZMQ_RCVMORE, &more, &n) == 0 && more;
+}
+
+/* The second frame of two, which a message of this job has. */
+static bool
+take_body(const ZmqLink *l, const Header *h, zmq_msg_t *body)
+{
+    const RtZmq *zmq = l->zmq;
+    return has_more(l) && zmq->zmq_msg_recv(body, l->pull, ZMQ_DONTWAIT) >= 0 &&
+           !zmq->zmq_msg_more(body) && h->rank < (uint32_t)l->link.size &&
+           h->bytes == zmq->zmq_msg_size(body);
+}
+
+/* The other frames of a message that is none of this job: the next one begins
+ * behind them. */
+static void
+drop_rest(const ZmqLink *l)
+{
+    char none;
+    while (has_more(l) &&
+           l->zmq->zmq_recv(l->pull, &none, sizeof none, ZMQ_DONTWAIT) >= 0)
+        ;
+}
+
 /* The next message; false: there is none. */
 static Status
 take_message(ZmqLink *l, bool *any)
@@ -259,13 +289,12 @@ take_message(ZmqLink *l, bool *any)
                    : rt_zmq_error(zmq, "messages of other processes");
     Early *e = new_early(l);
     zmq->zmq_msg_init(&e->message);
-    if (zmq->zmq_msg_recv(&e->message, l->pull, ZMQ_DONTWAIT) < 0 ||
-        n != sizeof h || h.rank >= (uint32_t)l->link.size ||
-        h.bytes != zmq->zmq_msg_size(&e->message)) {
+    if (n == sizeof h && take_body(l, &h, &e->message)) {
+        keep(l, &h, e);
+    } else {
+        drop_rest(l);
         free_early(l, e);
-        return OK; /* of no process of this job */
     }
-    keep(l, &h, e);
     return OK;
 }
 

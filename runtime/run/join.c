@@ -259,9 +259,10 @@ open_link(RtRun *run)
 {
     enum { JOINING = 30 }; /* seconds */
     const RtOptions *o = run->options;
+    bool has_network = run->job->key && !run->job->is_local;
     RtLinkOptions options = {.name = o->link,
                              .mpi = o->mpi,
-                             .interface = run->job->key ? NULL : "127.0.0.1",
+                             .interface = has_network ? NULL : "127.0.0.1",
                              .key = o->is_wire_plain ? NULL : run->job->key,
                              .machine_of = machines_of(run),
                              .timeout = JOINING};

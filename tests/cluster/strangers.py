@@ -370,7 +370,7 @@ def play_data(build, folder, rng):
     job = PlainJob(build, folder, False)
     job.wait_for_steps(0)
     ports = job.data_ports()
-    if len(ports) != SIZE:
+    if len(ports) != SIZE or {host for host, _ in ports} != {"127.0.0.1"}:
         wrong.append(f"the data ports are {ports}")
     for _, port in ports:
         send_data(port, rng)

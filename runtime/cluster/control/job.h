@@ -109,6 +109,8 @@ typedef struct RtJob {
     const char *id;         /* of the job: a name for files and segments */
     const uint8_t *key;     /* as of its options, or found; NULL: none */
     const RtJobPeer *peers; /* size of them, by rank */
+    bool is_local;          /* all have joined over loopback: of one machine and
+                               one network namespace */
 } RtJob;
 
 typedef struct RtBytes {

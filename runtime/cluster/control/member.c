@@ -405,6 +405,16 @@ read_events(RtMember *m, RtConnection *c)
 
 /* ---- frames ------------------------------------------------------------- */
 
+/* Who has joined over a network has told where it answers link tests. */
+static bool
+is_local(const RtWelcome *w)
+{
+    for (int i = 0; i < w->size; i++)
+        if (w->peers[i].addresses.num)
+            return false;
+    return true;
+}
+
 static void
 take_welcome(RtMember *m, RtFrame *f)
 {
@@ -417,6 +427,7 @@ take_welcome(RtMember *m, RtFrame *f)
     for (int i = 0; i < w.size; i++)
         peers[i] = w.peers[i].peer;
     m->job.peers = peers;
+    m->job.is_local = is_local(&w);
     m->job.id = w.id;
     m->server_rank = w.server >= 0 && w.server < w.size ? w.server : -1;
     m->job.local_rank = peers[m->job.rank].local_rank;

@@ -243,6 +243,38 @@ rt_gather(RtRun *run, const void *own, size_t n,
                     run->group->ops->gather(run->group, 0, own, n, take, data));
 }
 
+typedef struct Equal {
+    size_t bytes;
+    void (*take)(void *data, int rank, const void *part, size_t n);
+    void *data;
+    int other; /* the first rank with a part of another length; -1: none */
+} Equal;
+
+static void
+take_equal(void *data, int rank, const void *part, size_t n)
+{
+    Equal *e = data;
+    if (n == e->bytes)
+        e->take(e->data, rank, part, n);
+    else if (e->other < 0)
+        e->other = rank;
+}
+
+Status
+rt_gather_equal(RtRun *run, const void *own, size_t n,
+                void (*take)(void *data, int rank, const void *part, size_t n),
+                void *data)
+{
+    Equal e = {n, take, data, -1};
+    TRY(rt_gather(run, own, n, take_equal, &e));
+    if (e.other >= 0)
+        return status_new(STATUS_INPUT,
+                          "rank %d has sent a part of a gather that is not as "
+                          "long as that of rank %d",
+                          e.other, run->rank);
+    return OK;
+}
+
 Status
 rt_exchange(RtRun *run, const int64_t *own, int num, int64_t *all)
 {

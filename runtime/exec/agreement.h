@@ -62,10 +62,16 @@ Status rt_agree_ahead(RtRun *run) MUST_USE;
 
 /* Of all processes of the job; nothing is sent by a run that is alone. */
 Status rt_broadcast(RtRun *run, int root, void *bytes, size_t n) MUST_USE;
-/* Every process's bytes to the chief, as RtGroupOps.gather. */
+/* Every process's bytes to the chief, as RtGroupOps.gather; any number from
+ * each. */
 Status rt_gather(RtRun *run, const void *own, size_t n,
                  void (*take)(void *data, int rank, const void *part, size_t n),
                  void *data) MUST_USE;
+/* The same of parts that are as long as own: a failure if one is not. */
+Status rt_gather_equal(RtRun *run, const void *own, size_t n,
+                       void (*take)(void *data, int rank, const void *part,
+                                    size_t n),
+                       void *data) MUST_USE;
 /* Until all processes have come here. */
 Status rt_wait_for_others(RtRun *run) MUST_USE;
 /* Everybody's words to all, by rank: size × num. */

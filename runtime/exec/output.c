@@ -97,7 +97,8 @@ forget_lines(RtRun *run)
 /* ---- lines of other processes ---------------------------------------------
  */
 
-/* For each replica: how many lines, the end of each, the text. */
+/* For each replica: how many lines, the end of each, none before the one before
+ * it or behind the text, which follows. */
 static void
 lines_archive(RtExecutor *replica, RtArchive *ar)
 {
@@ -107,9 +108,10 @@ lines_archive(RtExecutor *replica, RtArchive *ar)
     if (ar->reads)
         l->lines.len = 0;
     for (int i = 0; i < count; i++) {
-        end = ar->reads ? 0 : (int64_t)l->lines.data[i].end;
+        int64_t least = end;
         int64_t is_summary = ar->reads ? 0 : l->lines.data[i].is_summary;
-        rt_archive_i64(ar, &end, end, INT64_MAX);
+        end = ar->reads ? 0 : (int64_t)l->lines.data[i].end;
+        rt_archive_i64(ar, &end, least, INT64_MAX);
         rt_archive_i64(ar, &is_summary, 0, 1);
         if (ar->reads)
             VEC_PUSH(replica->arena, l->lines,
@@ -118,6 +120,8 @@ lines_archive(RtExecutor *replica, RtArchive *ar)
     count = (int64_t)l->text.len;
     rt_archive_count(ar, &count, INT64_MAX, 1);
     if (ar->reads) {
+        if (end > count)
+            rt_archive_fail(ar, "a line ends behind the text");
         l->text.len = 0;
         str_addn(&l->text, ar->data + ar->at, (size_t)count);
         ar->at += (size_t)count;
@@ -126,13 +130,23 @@ lines_archive(RtExecutor *replica, RtArchive *ar)
     }
 }
 
+typedef struct Gathering {
+    RtRun *run;
+    Status st; /* of the first part that cannot be */
+} Gathering;
+
 static void
 take_lines(void *data, int rank, const void *part, size_t n)
 {
-    RtRun *run = data;
+    Gathering *g = data;
+    RtRun *run = g->run;
     RtArchive ar = rt_archive_reader(run->arena, part, n);
-    for (int i = 0; rank != run->rank && i < run->num_local; i++)
+    if (rank == run->rank || g->st)
+        return;
+    for (int i = 0; i < run->num_local; i++)
         lines_archive(&run->replicas[rank * run->num_local + i], &ar);
+    g->st = status_note(rt_archive_end(&ar),
+                        "reading what replicas of rank %d print", rank);
 }
 
 /* None goes on before the chief has all: a process that fails in this step ends
@@ -141,12 +155,18 @@ static Status
 gather_lines(RtRun *run)
 {
     RtArchive *ar = &run->lines;
+    Gathering g = {run, OK};
     if (!ar->arena)
         *ar = rt_archive_writer(run->arena, 0);
     rt_archive_clear(ar);
     for (int i = 0; i < run->num_local; i++)
         lines_archive(&run->locals[i], ar);
-    TRY(rt_gather(run, ar->data, ar->len, take_lines, run));
+    Status st = rt_gather(run, ar->data, ar->len, take_lines, &g);
+    if (g.st) {
+        status_free(st);
+        return g.st;
+    }
+    TRY(st);
     return rt_wait_for_others(run);
 }
 

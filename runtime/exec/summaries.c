@@ -7,6 +7,12 @@
 #include "runtime/checkpoint/events.h"
 #include "runtime/exec/run_state.h"
 
+/* What a line begins with; the numbers follow, then the tag. */
+typedef struct Head {
+    int64_t step, n;
+    uint32_t dtype, is_scalar;
+} Head;
+
 static size_t
 bytes_of(const RtSummary *s)
 {
@@ -16,7 +22,8 @@ bytes_of(const RtSummary *s)
 void
 rt_summary_pack(Str *to, const RtSummary *s)
 {
-    str_addn(to, (const char *)s, sizeof *s);
+    Head h = {s->step, s->n, (uint32_t)s->dtype, s->is_scalar};
+    str_addn(to, (const char *)&h, sizeof h);
     str_addn(to, s->data, bytes_of(s));
 }
 
@@ -35,27 +42,29 @@ rt_summary_write(RtRun *run, const char *tag, const RtSummary *s)
 
 /* Whether a line, which another process may have sent, has all of its value. */
 static bool
-is_whole(const RtSummary *s, size_t len)
+is_whole(const Head *h, size_t len)
 {
-    size_t most = len - sizeof *s;
-    return (unsigned)s->dtype < NUM_DTYPES && s->n >= s->is_scalar &&
-           (size_t)s->n <= most / dtype_info[s->dtype].bytes;
+    size_t most = len - sizeof *h;
+    return h->dtype < NUM_DTYPES && h->is_scalar <= 1 &&
+           h->n >= (int64_t)h->is_scalar &&
+           (size_t)h->n <= most / dtype_info[h->dtype].bytes;
 }
 
 /* Lines have any alignment. */
 Status
 rt_summary_write_line(RtRun *run, const char *line, size_t len)
 {
-    RtSummary s;
-    if (!run->events || len < sizeof s)
+    Head h;
+    if (!run->events || len < sizeof h)
         return OK;
-    memcpy(&s, line, sizeof s);
-    if (!is_whole(&s, len))
+    memcpy(&h, line, sizeof h);
+    if (!is_whole(&h, len))
         return OK;
-    size_t bytes = bytes_of(&s), begin = sizeof s + bytes;
+    RtSummary s = {h.step, h.is_scalar, (DType)h.dtype, h.n, NULL};
+    size_t bytes = bytes_of(&s), begin = sizeof h + bytes;
     Arena *scratch = arena_new(NULL, "a summary");
     char *data = rt_alloc_aligned(scratch, (int64_t)bytes);
-    memcpy(data, line + sizeof s, bytes);
+    memcpy(data, line + sizeof h, bytes);
     s.data = data;
     Status st = rt_summary_write(
         run, arena_strndup(scratch, line + begin, len - begin), &s);

@@ -101,7 +101,7 @@ rt_coll_totals(RtRun *run, RtCollTotals **out)
     t->num = (int)num;
     t->uses = NEW_ARRAY(run->arena, Use, num);
     *out = t;
-    return rt_gather(run, own, bytes, add_part, t);
+    return rt_gather_equal(run, own, bytes, add_part, t);
 }
 
 /* ---- what is printed -----------------------------------------------------

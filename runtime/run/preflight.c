@@ -271,6 +271,6 @@ rt_preflight(RtRun *run)
     PairSpeed *own = NEW_ARRAY(run->arena, PairSpeed, size);
     PairSpeed *all = NEW_ARRAY(run->arena, PairSpeed, size * size);
     TRY(measure(run, own));
-    TRY(rt_gather(run, own, size * sizeof *own, take_speeds, all));
+    TRY(rt_gather_equal(run, own, size * sizeof *own, take_speeds, all));
     return rt_is_chief(run) ? print(run, all, devices) : OK;
 }

@@ -106,7 +106,7 @@ rt_measure_devices(RtRun *run, RtDeviceSpeeds **out)
     for (int k = 0; k < rt_num_rounds(all->num); k++)
         TRY(measure_round(run, all, k, &own));
     *out = all;
-    return rt_gather(run, own.names, own.bytes, take_own, all);
+    return rt_gather_equal(run, own.names, own.bytes, take_own, all);
 }
 
 /* ---- what is printed ---------------------------------------------------- */

@@ -173,7 +173,7 @@ rt_print_stats(RtRun *run)
     FILE *to = run->options->err;
     int64_t *own = own_totals(run, &bytes);
     Totals *sum = arena_alloc(run->arena, bytes);
-    TRY(rt_gather(run, own, bytes, add_totals, sum));
+    TRY(rt_gather_equal(run, own, bytes, add_totals, sum));
     RtCollTotals *collectives;
     TRY(rt_coll_totals(run, &collectives));
     if (!rt_is_chief(run))

@@ -13,6 +13,7 @@
  */
 #include "runtime/ops/same_files.h"
 
+#include <limits.h>
 #include <string.h>
 #include "ir/base/hash/hash.h"
 #include "ir/base/message.h"
@@ -43,10 +44,15 @@ typedef struct Digest {
     char hash[HASH_LEN];
 } Digest;
 
-/* A file of a process; its name follows. */
-typedef struct Entry {
+/* A file of a process, as it travels; its name follows and ends with a 0. */
+typedef struct EntryHead {
     Loc loc;
     int64_t size; /* -1: it has no such file */
+} EntryHead;
+
+typedef struct Entry {
+    Loc loc;
+    int64_t size;
     const char *name;
 } Entry;
 
@@ -113,6 +119,24 @@ exchange(const Check *c, const void *own, size_t bytes, RtBytes **all)
                              c->arena, all);
 }
 
+static Status
+no_list(int rank)
+{
+    return status_new(STATUS_INPUT, "rank %d has sent what is no list of files",
+                      rank);
+}
+
+/* Of parts that are as long as this process's. */
+static Status
+exchange_equal(const Check *c, const void *own, size_t bytes, RtBytes **all)
+{
+    TRY(exchange(c, own, bytes, all));
+    for (int r = 0; r < c->run->size; r++)
+        if ((*all)[r].len != bytes)
+            return no_list(r);
+    return OK;
+}
+
 static Digest
 digest_in(const RtBytes *all, int rank, int list)
 {
@@ -143,6 +167,18 @@ list_differs(Check *c, const RtBytes *all, int list, int64_t *most)
     return differs;
 }
 
+static Status
+check_digests(const Check *c, const RtBytes *all)
+{
+    for (int r = 0; r < c->run->size; r++)
+        for (int i = 0; i < c->num_lists; i++) {
+            Digest d = digest_in(all, r, i);
+            if (d.num_files < -1 || d.num_files > INT_MAX)
+                return no_list(r);
+        }
+    return OK;
+}
+
 /* The first list that differs, or none. */
 static Status
 compare_lists(Check *c, bool *are_equal, int64_t *most)
@@ -153,7 +189,8 @@ compare_lists(Check *c, bool *are_equal, int64_t *most)
         own[i].num_files = c->has[i] ? c->lists[i].len : -1;
         set_hash(c, i, 0, c->lists[i].len, own[i].hash);
     }
-    TRY(exchange(c, own, (size_t)c->num_lists * sizeof *own, &all));
+    TRY(exchange_equal(c, own, (size_t)c->num_lists * sizeof *own, &all));
+    TRY(check_digests(c, all));
     c->takes_part = NEW_ARRAY(c->arena, bool, (size_t)c->run->size);
     c->list = 0;
     while (c->list < c->num_lists && !list_differs(c, all, c->list, most))
@@ -185,7 +222,7 @@ narrow(const Check *c, int64_t *begin, int64_t *end)
     for (int i = 0; i < parts; i++)
         set_hash(c, c->list, first + num * i / parts,
                  first + num * (i + 1) / parts, hashes + i * HASH_LEN);
-    TRY(exchange(c, hashes, (size_t)parts * HASH_LEN, &all));
+    TRY(exchange_equal(c, hashes, (size_t)parts * HASH_LEN, &all));
     int part = 0;
     while (part + 1 < parts && !part_differs(c, all, part))
         part++;
@@ -195,24 +232,36 @@ narrow(const Check *c, int64_t *begin, int64_t *end)
 }
 
 static Status
+read_entry(const Check *c, int rank, const RtBytes *from, Entry *to)
+{
+    const char *bytes = from->data;
+    EntryHead head;
+    if (from->len <= sizeof head || bytes[from->len - 1] != '\0')
+        return no_list(rank);
+    memcpy(&head, bytes, sizeof head);
+    if (head.loc.file >= diag_num_sources(c->run->module->diag))
+        return no_list(rank);
+    *to = (Entry){head.loc, head.size, bytes + sizeof head};
+    return OK;
+}
+
+static Status
 exchange_entries(const Check *c, int64_t index, Entry *entries)
 {
     const FileList *files = &c->lists[c->list];
     const RtDataFile *f = index < files->len ? &files->data[index] : NULL;
     const char *name = f ? f->name : "";
+    EntryHead head = {.size = f ? f->size : -1};
     size_t n = strlen(name) + 1;
-    char *own = arena_alloc(c->arena, sizeof(Entry) + n);
-    Entry entry = {.size = -1};
+    char *own = arena_alloc(c->arena, sizeof head + n);
     RtBytes *all;
     if (f)
-        entry = (Entry){.loc = f->loc, .size = f->size};
-    memcpy(own, &entry, sizeof entry);
-    memcpy(own + sizeof entry, name, n);
-    TRY(exchange(c, own, sizeof entry + n, &all));
-    for (int r = 0; r < c->run->size; r++) {
-        memcpy(&entries[r], all[r].data, sizeof entry);
-        entries[r].name = (const char *)all[r].data + sizeof entry;
-    }
+        head.loc = f->loc;
+    memcpy(own, &head, sizeof head);
+    memcpy(own + sizeof head, name, n);
+    TRY(exchange(c, own, sizeof head + n, &all));
+    for (int r = 0; r < c->run->size; r++)
+        TRY(read_entry(c, r, &all[r], &entries[r]));
     return OK;
 }
 

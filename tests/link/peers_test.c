@@ -7,18 +7,41 @@
 #include "tests/unit/dir.h"
 #include "tests/unit/status.h"
 
+#include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/base/hash/hash.h"
 #include "runtime/checkpoint/archive.h"
 #include "runtime/checkpoint/events.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/exec/summaries.h"
+#include "runtime/ops/same_files.h"
 
-enum { SIZE = 2 };
+enum { SIZE = 2, MOST_CALLS = 3 };
 
-/* What rank 1 gives in a gather. */
-static RtBytes given[1];
+/* What rank 1 gives in each exchange, and in a gather. */
+static RtBytes given[MOST_CALLS];
+static int num_calls;
+
+static Status
+exchange(void *data, const char *name, const void *own, size_t bytes, Arena *a,
+         RtBytes **all)
+{
+    (void)data;
+    (void)name;
+    assert_true(num_calls < MOST_CALLS);
+    *all = NEW_ARRAY(a, RtBytes, SIZE);
+    (*all)[0] = (RtBytes){arena_copy(a, own, bytes), bytes};
+    /* Just as long: what is read behind it is found by AddressSanitizer. */
+    RtBytes b = given[num_calls++];
+    char *copy = malloc(b.len);
+    arena_on_release(a, free, copy);
+    memcpy(copy, b.data, b.len);
+    (*all)[1] = (RtBytes){copy, b.len};
+    return OK;
+}
 
 static Status
 group_gather(RtGroup *g, int root, const void *own, size_t n,
@@ -66,10 +89,12 @@ new_run(void)
         replicas[i].arena = arena;
         replicas[i].lines.text = str_new(arena);
     }
+    num_calls = 0;
     return (RtRun){.arena = arena,
                    .module = &module,
                    .options = &options,
                    .group = &group,
+                   .exchange = {0, SIZE, exchange, NULL},
                    .agreement = {.all = words},
                    .size = SIZE,
                    .num_replicas = SIZE,
@@ -201,6 +226,86 @@ parts_of_a_gather_have_one_length(void **state)
     assert_int_equal(sum, 9);
 }
 
+/* ---- lists of files -------------------------------------------------------
+ */
+
+typedef struct Digests { /* of the list of all, and of those of worker 0 */
+    int64_t all;
+    char all_hash[HASH_LEN];
+    int64_t own;
+    char own_hash[HASH_LEN];
+} Digests;
+
+typedef struct Entry {
+    Loc loc;
+    int64_t size;
+    char name[8];
+} Entry;
+
+static Digests digests;
+static char hashes[2 * HASH_LEN];
+static Entry entry;
+
+/* Rank 1 has so many files, and says of the first one that it is b.txt. */
+static RtRun
+two_lists(int64_t num_files)
+{
+    digests = (Digests){.all = num_files, .own = -1};
+    entry = (Entry){.size = 7, .name = "b.txt"};
+    given[0] = (RtBytes){&digests, sizeof digests};
+    given[1] = (RtBytes){&entry, offsetof(Entry, name) + 6};
+    if (num_files == 2) {
+        given[2] = given[1];
+        given[1] = (RtBytes){hashes, sizeof hashes};
+    }
+    return new_run();
+}
+
+static void
+assert_no_list(RtRun *run)
+{
+    assert_status(rt_check_same_files(run), STATUS_INPUT,
+                  "rank 1 has sent what is no list of files");
+}
+
+static void
+a_file_of_another_process_is_named(void **state)
+{
+    RtRun run = two_lists(2);
+    (void)state;
+    assert_status_says(rt_check_same_files(&run), STATUS_INPUT,
+                       "\"b.txt\" is a file of rank 1, and not of rank 0");
+}
+
+static void
+lists_of_files_are_as_long_as_they_have_to_be(void **state)
+{
+    (void)state;
+    RtRun run = two_lists(1);
+    given[0].len--;
+    assert_no_list(&run);
+    run = two_lists(2);
+    given[1].len--;
+    assert_no_list(&run);
+    run = two_lists((int64_t)INT_MAX + 1);
+    assert_no_list(&run);
+}
+
+static void
+names_of_files_end(void **state)
+{
+    (void)state;
+    RtRun run = two_lists(1);
+    given[1].len--;
+    assert_no_list(&run);
+    run = two_lists(1);
+    given[1].len = offsetof(Entry, name);
+    assert_no_list(&run);
+    run = two_lists(1);
+    entry.loc.file = 1;
+    assert_no_list(&run);
+}
+
 int
 main(void)
 {
@@ -210,6 +315,9 @@ main(void)
         TEST(lines_end_in_their_text_and_in_order),
         TEST(a_summary_that_cannot_be_is_none),
         TEST(parts_of_a_gather_have_one_length),
+        TEST(a_file_of_another_process_is_named),
+        TEST(lists_of_files_are_as_long_as_they_have_to_be),
+        TEST(names_of_files_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

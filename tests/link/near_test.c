@@ -6,11 +6,13 @@
  * are found under /proc, as those of another process are.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/base/memory.h"
 #include "runtime/link/near/near.h"
 #include "runtime/link/near/ring.h"
 #include "runtime/link/zmq/zmq.h"
@@ -314,6 +316,45 @@ nothing_is_missed_before_a_sleep(void **state)
     assert_true(has_ended(1, &r));
 }
 
+/* ---- headers that cannot be -----------------------------------------------
+ *
+ * Only what the ring has room for is read of a message that is sent.
+ */
+
+static void
+assert_is_no_message(uint32_t tag, size_t n)
+{
+    RtTransfer s;
+    bool moved = false;
+    send_from(0, &s, tag, sent[0], n);
+    assert_status(members[1].link->ops->progress(members[1].link, &moved),
+                  STATUS_MACHINE,
+                  "rank 0 has sent what is no message, in memory");
+}
+
+static void
+a_message_longer_than_memory_ends_the_link(void **state)
+{
+    (void)state;
+    assert_is_no_message(1, ((size_t)1 << 63) + 1);
+}
+
+static void
+a_message_with_no_tag_of_a_link_ends_it(void **state)
+{
+    (void)state;
+    assert_is_no_message(RT_LINK_NUM_TAGS, 10);
+}
+
+static void
+a_header_alone_takes_no_memory(void **state)
+{
+    RtTransfer s;
+    (void)state;
+    send_from(0, &s, 1, sent[0], MEMORY_MAX);
+    assert_true(move(1)); /* so much at once would end the process */
+}
+
 int
 main(void)
 {
@@ -325,6 +366,9 @@ main(void)
         TEST(cancelled_transfers_leave_the_others_whole),
         TEST(a_process_that_sleeps_is_woken),
         TEST(nothing_is_missed_before_a_sleep),
+        TEST(a_message_longer_than_memory_ends_the_link),
+        TEST(a_message_with_no_tag_of_a_link_ends_it),
+        TEST(a_header_alone_takes_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "ir/base/memory.h"
 #include "runtime/hal/segment.h"
 #include "runtime/hal/system.h"
 #include "runtime/link/near/ring.h"
@@ -49,7 +50,7 @@ typedef struct Early {
     char *data;
 } Early;
 
-enum { LEAST_ROOM = 4 << 10 };
+enum { LEAST_ROOM = 4 << 10, FIRST_ROOM = 1 << 20 };
 
 /* Transfers in their order. */
 typedef struct Queue {
@@ -264,7 +265,27 @@ near_send(RtLink *link, RtTransfer *t)
 /* ---- receiving ------------------------------------------------------------
  */
 
-/* One with room for a message; of the arena, as many as are ever early. */
+static void
+set_room(NearLink *l, Early *e, size_t least)
+{
+    for (e->room = LEAST_ROOM; e->room < least;)
+        e->room *= 2;
+    e->data = arena_alloc(l->arena, e->room);
+}
+
+/* A long message gets room as it comes: a header alone costs little. */
+static void
+make_room(NearLink *l, Early *e, size_t got, size_t least)
+{
+    const char *data = e->data;
+    if (e->room >= least)
+        return;
+    set_room(l, e, least);
+    memcpy(e->data, data, got);
+}
+
+/* One with room for a message, if there is one, else for its first bytes; of
+ * the arena, as many as are ever early. */
 static Early *
 new_early(NearLink *l, const Header *h)
 {
@@ -275,9 +296,7 @@ new_early(NearLink *l, const Header *h)
         *at = e->next;
     } else {
         e = NEW(l->arena, Early);
-        for (e->room = LEAST_ROOM; e->room < h->bytes;)
-            e->room *= 2;
-        e->data = arena_alloc(l->arena, e->room);
+        set_room(l, e, h->bytes < FIRST_ROOM ? h->bytes : FIRST_ROOM);
     }
     e->next = NULL;
     e->tag = h->tag;
@@ -361,24 +380,39 @@ end_message(NearLink *l, Peer *p)
 static void
 read_bytes(NearLink *l, Peer *p)
 {
+    size_t n = (size_t)p->header.bytes - p->got;
+    if (p->kept) {
+        size_t filled = rt_ring_filled(p->from);
+        n = filled < n ? filled : n;
+        make_room(l, p->kept, p->got, p->got + n);
+    }
     char *to = p->into ? p->into->address : p->kept ? p->kept->data : NULL;
-    p->got += rt_ring_read(p->from, to ? to + p->got : NULL,
-                           (size_t)p->header.bytes - p->got);
+    p->got += rt_ring_read(p->from, to ? to + p->got : NULL, n);
     if (p->got == p->header.bytes)
         end_message(l, p);
 }
 
-/* Whether anything was read. */
-static bool
-read_all(NearLink *l, Peer *p)
+static Status
+read_header(NearLink *l, Peer *p)
+{
+    rt_ring_read(p->from, &p->header, sizeof p->header);
+    if (p->header.tag >= RT_LINK_NUM_TAGS || p->header.bytes > MEMORY_MAX)
+        return status_new(STATUS_MACHINE,
+                          "rank %d has sent what is no message, in memory",
+                          (int)(p - l->peers));
+    p->has_header = true;
+    choose_place(l, p);
+    return OK;
+}
+
+/* *moved is set if anything was read. */
+static Status
+read_all(NearLink *l, Peer *p, bool *moved)
 {
     bool any = false;
     while (rt_ring_filled(p->from) >= (p->has_header ? 1 : sizeof(Header))) {
-        if (!p->has_header) {
-            rt_ring_read(p->from, &p->header, sizeof p->header);
-            p->has_header = true;
-            choose_place(l, p);
-        }
+        if (!p->has_header)
+            TRY(read_header(l, p));
         read_bytes(l, p);
         any = true;
     }
@@ -386,7 +420,8 @@ read_all(NearLink *l, Peer *p)
         atomic_store(&p->from->needs_room, false);
         wake(p);
     }
-    return any;
+    *moved |= any;
+    return OK;
 }
 
 static void
@@ -419,7 +454,7 @@ near_progress(RtLink *link, bool *moved)
         if (!p->is_near)
             continue;
         *moved |= write_all(p);
-        *moved |= read_all(l, p);
+        TRY(read_all(l, p, moved));
     }
     return l->far->ops->progress(l->far, moved);
 }

@@ -610,6 +610,35 @@ a_link_that_fails_ends_all_calls(void **state)
     free_operands(&r);
 }
 
+/* Rank 1 sends one instead of its own: in the first round of the first call, of
+ * tag 0. */
+static void
+sizes_that_cannot_be_end_an_all_gather(void **state)
+{
+    static const int64_t sizes[] = {-8, INT64_MIN, INT64_MAX,
+                                    2 * MOST_BLOCK * MOST_OUTER};
+    char in[8];
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        Job job;
+        Gathering g = {.job = &job};
+        RtAllGatherPart part = {at(in), at(in), 2, sizeof in};
+        int64_t size = sizes[i];
+        RtTransfer t = {.peer = 0, .address = &size, .bytes = sizeof size};
+        open_job(&job, 2, 1, 1, 60.0);
+        make_gathering(&g);
+        connect_job(&job);
+        job.colls[0]->ops->all_gather_start(g.instances[0], 0, &part);
+        rt_carrier_transfer(job.carriers[1], &t, 0, 1, 60.0, NULL);
+        assert_int_equal(job.colls[0]->ops->done(g.instances[0], 0, 0.0),
+                         COLL_ABORTED);
+        assert_string_equal(job.device->failure,
+                            "rank 1 gathers blocks of sizes that cannot be");
+        rt_carrier_stop(job.carriers[0]);
+        close_job(&job);
+    }
+}
+
 /* Stopped at any moment, nothing hangs and nobody writes any more. */
 static void
 a_stop_at_any_moment_ends_it(void **state)
@@ -767,6 +796,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_missing_replica_is_known),
         cmocka_unit_test(a_link_that_fails_ends_all_calls),
         cmocka_unit_test(a_stop_at_any_moment_ends_it),
+        cmocka_unit_test(sizes_that_cannot_be_end_an_all_gather),
         cmocka_unit_test(a_stop_at_the_end_is_a_failure),
         cmocka_unit_test(what_has_no_sum_is_refused),
         cmocka_unit_test(all_agree_on_the_speed),

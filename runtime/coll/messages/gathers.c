@@ -6,7 +6,6 @@
  * each process to all others.  Blocks stand in turn from this process on until
  * they are put in their places.
  */
-#include <assert.h>
 #include <string.h>
 #include "runtime/coll/messages/messages_impl.h"
 
@@ -55,16 +54,36 @@ gather_sizes(MsgPiece *p, int k)
 /* ---- blocks ---------------------------------------------------------------
  */
 
-static void
+/* Of the blocks of one process, which has told their sizes: false if these
+ * cannot be. */
+static bool
+sum_sizes(const MsgInstance *s, int q, size_t most, size_t *sum)
+{
+    *sum = 0;
+    for (int i = 0; i < local(s); i++) {
+        int64_t own = s->sizes[q * local(s) + i];
+        size_t bytes;
+        if (own < 0 || __builtin_mul_overflow((size_t)own, outer(s), &bytes) ||
+            bytes > most - *sum)
+            return false;
+        *sum += bytes;
+    }
+    return true;
+}
+
+static bool
 set_places(MsgInstance *s)
 {
-    for (int q = 0; q < s->comm->size; q++) {
-        size_t bytes = 0;
-        for (int i = 0; i < local(s); i++)
-            bytes += (size_t)s->sizes[q * local(s) + i] * outer(s);
+    int size = s->comm->size;
+    for (int q = 0; q < size; q++) {
+        size_t bytes;
+        if (!sum_sizes(s, q, s->most - s->at[q], &bytes)) {
+            rt_msg_fail_sizes(s->comm, (s->comm->rank + q) % size);
+            return false;
+        }
         s->at[q + 1] = s->at[q] + bytes;
     }
-    assert(s->at[s->comm->size] <= s->most);
+    return true;
 }
 
 static void
@@ -146,7 +165,8 @@ gather_blocks(MsgPiece *p, int k)
 {
     MsgInstance *s = p->instance;
     if (k == 0) {
-        set_places(s);
+        if (!set_places(s))
+            return true; /* nothing goes on */
         copy_own_blocks(s);
     }
     IrCollAlgorithm by = rt_msg_gather_algorithm(s->at[p->comm->size]);

@@ -163,6 +163,14 @@ carrier_has_stopped(RtCarrierListener *l, const char *why)
     wake_all(comm);
 }
 
+void
+rt_msg_fail_sizes(MsgComm *comm, int rank)
+{
+    rt_device_fail(comm->config.devices[0],
+                   "rank %d gathers blocks of sizes that cannot be", rank);
+    wake_all(comm);
+}
+
 /* The carrier touches no memory of devices any more. */
 static void
 messages_disconnect(RtColl *c)

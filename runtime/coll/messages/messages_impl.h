@@ -122,6 +122,12 @@ struct MsgComm {
     size_t node_bytes, received_bytes, result_bytes; /* of a piece */
 };
 
+/* ---- messages.c ---------------------------------------------------------- */
+
+/* By the carrier: nothing goes on, since a rank has told sizes of its blocks
+ * that cannot be. */
+void rt_msg_fail_sizes(MsgComm *comm, int rank);
+
 /* ---- pieces.c ------------------------------------------------------------ */
 
 /* A call's first local replica has announced itself; its last one has. */

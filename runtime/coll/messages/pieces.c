@@ -127,7 +127,7 @@ end_piece(MsgPiece *p)
 static void
 advance(MsgPiece *p)
 {
-    while (p->pending == 0) {
+    while (p->pending == 0 && !atomic_load(&p->comm->stopped)) {
         p->num_transfers = 0;
         if (!p->algorithm->begin_round(p)) {
             end_piece(p);

@@ -219,6 +219,42 @@ a_group_waits_no_longer_than_it_may(void **state)
     memory_net_free(net);
 }
 
+static void
+take_none(void *data, int rank, const void *part, size_t n)
+{
+    (void)data;
+    (void)part;
+    assert_int_equal(rank, 0); /* this one */
+    assert_int_equal(n, sizeof(int));
+}
+
+static void
+a_part_has_a_length_that_can_be(void **state)
+{
+    enum { TAG_LENGTH = 1024 + RT_GROUP_SLOTS * 16 + 1 }; /* group.c's */
+    RtCarrier *carriers[2];
+    RtLinkAddress none[2] = {{0}};
+    MemoryNet *net = memory_net_new(2, 1, 0);
+    uint64_t length = UINT64_MAX;
+    int own = 1;
+    RtTransfer t = {.peer = 0,
+                    .tag = TAG_LENGTH,
+                    .address = &length,
+                    .bytes = sizeof length};
+    (void)state;
+    for (int p = 0; p < 2; p++)
+        assert_null(rt_carrier_open(memory_link(net, p), none, &carriers[p]));
+    RtGroup *g = rt_link_group_open(carriers[0], 20.0);
+    assert_true(rt_carrier_transfer(carriers[1], &t, 0, 1, 20.0, NULL));
+    assert_status(g->ops->gather(g, 0, &own, sizeof own, take_none, NULL),
+                  STATUS_MACHINE,
+                  "rank 1 has sent a length that no part of a gather has");
+    g->ops->close(g);
+    for (int p = 0; p < 2; p++)
+        rt_carrier_close(carriers[p]);
+    memory_net_free(net);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -236,6 +272,7 @@ main(int argc, char **argv)
         cmocka_unit_test(what_an_mpi_refuses),
         cmocka_unit_test(what_a_ucx_refuses),
         cmocka_unit_test(a_group_waits_no_longer_than_it_may),
+        cmocka_unit_test(a_part_has_a_length_that_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #define TFD_RUNTIME_CLUSTER_GROUP_GROUP_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include "ir/base/status.h"
 
 /* Exchanges that can be in flight at the same time, one in each slot. */
@@ -53,5 +54,9 @@ struct RtGroup {
     const RtGroupOps *ops;
     int rank, size;
 };
+
+/* A failure if rank says that its part of a gather has more bytes than there
+ * can be. */
+Status rt_group_check_part(int rank, uint64_t bytes) MUST_USE;
 
 #endif

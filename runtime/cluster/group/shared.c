@@ -305,6 +305,7 @@ take_from(SharedGroup *g, int rank, TakePart *take, void *data)
     const char *block;
     size_t n;
     TRY(await_channel(g, rank, &n));
+    TRY(rt_group_check_part(rank, n));
     if (n > BLOCK_BYTES)
         return take_long(g, rank, n, take, data);
     TRY(await_block(g, rank, 0, &block));

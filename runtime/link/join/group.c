@@ -213,6 +213,7 @@ take_part(LinkGroup *g, int rank,
     uint64_t length;
     RtTransfer t = message(rank, TAG_LENGTH, &length, sizeof length);
     TRY(transfer(g, &t, 1, 1));
+    TRY(rt_group_check_part(rank, length));
     bool is_small = length <= SMALL_PART;
     Arena *a = is_small ? NULL : arena_new(NULL, "part of a rank");
     char *part = is_small ? g->part : arena_alloc(a, (size_t)length);

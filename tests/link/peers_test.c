@@ -14,6 +14,7 @@
 #include "ir/base/hash/hash.h"
 #include "runtime/checkpoint/archive.h"
 #include "runtime/checkpoint/events.h"
+#include "runtime/cluster/segments/speed.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/exec/summaries.h"
@@ -36,9 +37,10 @@ exchange(void *data, const char *name, const void *own, size_t bytes, Arena *a,
     (*all)[0] = (RtBytes){arena_copy(a, own, bytes), bytes};
     /* Just as long: what is read behind it is found by AddressSanitizer. */
     RtBytes b = given[num_calls++];
-    char *copy = malloc(b.len);
+    char *copy = malloc(b.len + !b.len);
     arena_on_release(a, free, copy);
-    memcpy(copy, b.data, b.len);
+    if (b.len)
+        memcpy(copy, b.data, b.len);
     (*all)[1] = (RtBytes){copy, b.len};
     return OK;
 }
@@ -306,6 +308,35 @@ names_of_files_end(void **state)
     assert_no_list(&run);
 }
 
+/* ---- memory ---------------------------------------------------------------
+ */
+
+static void
+assert_shares_other_memory(RtSegmentName *name, size_t n)
+{
+    RtExchange x = {0, SIZE, exchange, NULL};
+    RtMemoryTest *t;
+    Str why = str_new(arena);
+    num_calls = 0;
+    given[0] = (RtBytes){name, n};
+    given[1] = (RtBytes){NULL, 0}; /* no reason why it could not map them */
+    assert_status(rt_memory_test_open(&x, false, &t, &why), STATUS_MACHINE,
+                  "rank 1 shares other memory than it should");
+}
+
+static void
+segments_of_others_are_those_that_are_expected(void **state)
+{
+    RtSegment small;
+    (void)state;
+    assert_null(rt_segment_new(1, false, &small));
+    RtSegmentName names[2] = {rt_segment_name(&small)};
+    assert_shares_other_memory(names, 0);
+    assert_shares_other_memory(names, sizeof *names);
+    assert_shares_other_memory(names + 1, sizeof *names); /* of no segment */
+    rt_segment_close(&small);
+}
+
 int
 main(void)
 {
@@ -318,6 +349,7 @@ main(void)
         TEST(a_file_of_another_process_is_named),
         TEST(lists_of_files_are_as_long_as_they_have_to_be),
         TEST(names_of_files_end),
+        TEST(segments_of_others_are_those_that_are_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -398,14 +398,16 @@ join(SharedGroup *g, bool *joined, Str *why)
 {
     const RtExchange *x = g->config.exchange;
     size_t size = (size_t)x->size;
+    size_t bytes =
+        sizeof(Shared) + boxes_bytes(x->size) + size * sizeof(Channel);
     RtSegment own = {.fd = -1};
     if (x->rank == 0)
-        TRY(rt_segment_new(sizeof(Shared) + boxes_bytes(x->size) +
-                               size * sizeof(Channel),
-                           false, &own));
+        TRY(rt_segment_new(bytes, false, &own));
     g->segments = NEW_ARRAY(g->arena, RtSegments, size);
     Status st = rt_segments_join(x, "shared memory: group", &own, x->rank == 0,
                                  g->arena, g->segments, joined, why);
+    if (!st && *joined && (st = rt_segments_expect(g->segments, 0, bytes)))
+        rt_segments_leave(g->segments, x->size);
     if (st || !*joined)
         rt_segment_close(&own);
     else

@@ -75,6 +75,21 @@ rt_segments_join(const RtExchange *x, const char *name, const RtSegment *own,
     return st;
 }
 
+Status
+rt_segments_unexpected(int rank)
+{
+    return status_new(STATUS_MACHINE,
+                      "rank %d shares other memory than it should", rank);
+}
+
+Status
+rt_segments_expect(const RtSegments *all, int rank, size_t bytes)
+{
+    const RtSegments *s = &all[rank];
+    bool is_right = s->num == 1 && s->data[0].at && s->data[0].bytes == bytes;
+    return is_right ? OK : rt_segments_unexpected(rank);
+}
+
 void
 rt_segments_leave(RtSegments *all, int size)
 {

@@ -23,6 +23,12 @@ typedef struct RtSegments {
 Status rt_segments_join(const RtExchange *x, const char *name,
                         const RtSegment *own, int num_own, Arena *a,
                         RtSegments *all, bool *joined, Str *why) MUST_USE;
+/* After all have joined, where a rank has made one segment of a size that is
+ * known: a failure if it has not. */
+Status rt_segments_expect(const RtSegments *all, int rank,
+                          size_t bytes) MUST_USE;
+/* That a rank has made segments of other numbers or sizes than it should. */
+Status rt_segments_unexpected(int rank) MUST_USE;
 /* Unmaps the segments of others. */
 void rt_segments_leave(RtSegments *all, int size);
 

@@ -116,6 +116,15 @@ rt_memory_test_pair(RtMemoryTest *t, int peer, double timeout,
     return measure_rate(&p, &out->rate);
 }
 
+/* Those of all have one size. */
+static Status
+check_all(const RtMemoryTest *t, size_t bytes)
+{
+    for (int r = 0; r < t->size; r++)
+        TRY(rt_segments_expect(t->all, r, bytes));
+    return OK;
+}
+
 static Status
 join(RtMemoryTest *t, const RtExchange *x, bool *joined, Str *why)
 {
@@ -127,6 +136,8 @@ join(RtMemoryTest *t, const RtExchange *x, bool *joined, Str *why)
         block->words[i].is_shared = true;
     Status st = rt_segments_join(x, "shared memory: speed", &own, 1, t->arena,
                                  t->all, joined, why);
+    if (!st && *joined && (st = check_all(t, own.bytes)))
+        rt_segments_leave(t->all, t->size);
     if (st || !*joined)
         rt_segment_close(&own);
     return st;

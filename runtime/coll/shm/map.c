@@ -100,9 +100,8 @@ map_meeting(ShmComm *c)
         rt_segment_close(&own);
         return st;
     }
-    RtSegment *all = &c->meeting[0].data[0];
-    assert(all->bytes == bytes); /* the plans are equal */
-    rt_local_place(&c->local, all->at);
+    TRY(rt_segments_expect(c->meeting, 0, bytes)); /* the plans are equal */
+    rt_local_place(&c->local, c->meeting[0].data[0].at);
     return OK;
 }
 
@@ -113,6 +112,9 @@ map_arenas(ShmComm *c)
     int each = most_memories(config), devices = config->num_devices;
     TRY(join(c, "shared memory: devices", list_own(c, each), devices * each,
              &c->arenas));
+    for (int r = 0; r < config->size; r++)
+        if (c->arenas[r].num % devices)
+            return rt_segments_unexpected(r);
     for (int r = 0; r < config->size; r++)
         if (c->arenas[r].num / devices > c->memories_each)
             c->memories_each = c->arenas[r].num / devices;

@@ -38,14 +38,18 @@ rt_ps_net_close(RtPsNet *net)
 
 /* The descriptor tells of messages only until libzmq looks at it, which it does
  * in any call: so a socket has news from when it is used for something else
- * until it was found empty. */
+ * until it was found empty.  After a failure it is closed: a context waits for
+ * its sockets. */
 static Status
 use(RtPsNet *net, void *zmq, RtPsSocket *out)
 {
     int fd;
     size_t n = sizeof fd;
-    if (net->zmq->zmq_getsockopt(zmq, ZMQ_FD, &fd, &n))
-        return rt_zmq_error(net->zmq, "a socket has no descriptor");
+    if (net->zmq->zmq_getsockopt(zmq, ZMQ_FD, &fd, &n)) {
+        Status st = rt_zmq_error(net->zmq, "a socket has no descriptor");
+        net->zmq->zmq_close(zmq);
+        return st;
+    }
     *out = (RtPsSocket){zmq, fd, true};
     return OK;
 }

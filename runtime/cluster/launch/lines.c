@@ -3,15 +3,19 @@
  */
 #include "runtime/cluster/launch/lines.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Of any bytes: a 0 ends no line. */
 static void
 print(const RtLines *l, const char *text, size_t n)
 {
-    fprintf(stderr, "%s%.*s\n", l->label, (int)n, text);
+    fputs(l->label, stderr);
+    fwrite(text, 1, n, stderr);
+    fputc('\n', stderr);
 }
 
 static void
@@ -43,6 +47,8 @@ rt_lines_pass(RtLines *l)
         print_lines(l);
         return true;
     }
+    if (n < 0 && errno == EINTR)
+        return true;
     if (l->len)
         print(l, l->text, l->len);
     l->len = 0;

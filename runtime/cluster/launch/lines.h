@@ -19,8 +19,8 @@ typedef struct RtLines {
     char text[RT_LINE];
 } RtLines;
 
-/* Writes what is there to standard error, the label before each line; false: it
- * has ended. */
+/* Writes what is there to standard error, the label before each line, or
+ * nothing if a signal comes first; false: it has ended. */
 bool rt_lines_pass(RtLines *lines);
 /* All that comes at once, and closes it. */
 void rt_lines_close(RtLines *lines);

@@ -12,6 +12,7 @@
  */
 #include "runtime/cluster/launch/tasks_launch.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -394,6 +395,8 @@ take_announcement(Launch *l, Task *t)
 {
     char text[64];
     ssize_t n = read(t->process.announce, text, sizeof text);
+    if (n < 0 && errno == EINTR)
+        return OK;
     if (n <= 0) {
         close(t->process.announce);
         t->process.announce = -1;

@@ -132,12 +132,51 @@ only_the_answer_to_the_question_counts(void **state)
     end(&d);
 }
 
+/* Says again and again what was not asked. */
+static void *
+chatter(void *data)
+{
+    Deal *d = data;
+    const RtZmq *z = d->coordinators.zmq;
+    RtPsRoute from = {0};
+    while (!atomic_load(&d->ends)) {
+        RtPsRoute asker;
+        zmq_msg_t m;
+        z->zmq_msg_init(&m);
+        if (rt_ps_next_from(&d->listener, &asker, &m))
+            from = asker;
+        z->zmq_msg_close(&m);
+        if (from.len)
+            reply(d, &from, (RtPsDealing){.index = 2, .names = ""});
+        usleep(100);
+    }
+    return NULL;
+}
+
+static void
+other_messages_are_no_answer(void **state)
+{
+    (void)state;
+    Deal d = {0};
+    int64_t file;
+    begin(&d, 1.5);
+    assert_int_equal(pthread_create(&d.thread, NULL, chatter, &d), 0);
+    alarm(20); /* seconds: it would wait as long as there are messages */
+    assert_status_says(next(&d, 0, &file), STATUS_MACHINE,
+                       ", which deals files to workers, has not answered for ");
+    alarm(0);
+    atomic_store(&d.ends, true);
+    pthread_join(d.thread, NULL);
+    end(&d);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_coordinator_that_never_answers_is_an_error),
         cmocka_unit_test(only_the_answer_to_the_question_counts),
+        cmocka_unit_test(other_messages_are_no_answer),
     };
     return cmocka_run_group_tests_name("dealing files", tests, NULL, NULL);
 }

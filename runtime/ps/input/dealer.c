@@ -9,7 +9,7 @@
 #include <string.h>
 #include "runtime/hal/wait.h"
 
-enum { TRY_MS = 50 };
+enum { TRY_MS = 50, MOST_AT_ONCE = 100 /* messages in a turn */ };
 
 static const double again = 0.5; /* seconds */
 
@@ -46,7 +46,9 @@ take_answer(RtPsDealer *d, RtPsDealing *question)
     bool is_there = false;
     const RtZmq *z = d->net->zmq;
     z->zmq_msg_init(&m);
-    while (!is_there && rt_ps_next(d->net, &d->socket, &m)) {
+    for (int i = 0;
+         i < MOST_AT_ONCE && !is_there && rt_ps_next(d->net, &d->socket, &m);
+         i++) {
         RtArchive in;
         RtPsDealing answer;
         Arena *scratch = arena_new(NULL, "an answer");
@@ -71,13 +73,23 @@ send_question(RtPsDealer *d, RtPsDealing *question)
     rt_ps_send(d->net, &d->socket, &d->out);
 }
 
+/* The seconds of a turn, but not those in which this process was stopped. */
+static double
+turn(double begin, double end)
+{
+    const double most = TRY_MS / 1e3;
+    return end - begin < most ? end - begin : most;
+}
+
 static Status
 ask(RtPsDealer *d, RtDataClient *client, RtPsDealing *question)
 {
-    double waited = 0, said = rt_seconds() - again;
+    double waited = 0, before = rt_seconds(), said = before - again;
     RtPsSocket *socket = &d->socket;
     while (!take_answer(d, question)) {
         double now = rt_seconds();
+        waited += turn(before, now);
+        before = now;
         if (rt_data_is_stopped(client))
             return rt_data_stopped();
         if (waited > d->patience)
@@ -90,8 +102,6 @@ ask(RtPsDealer *d, RtDataClient *client, RtPsDealing *question)
             send_question(d, question);
         }
         rt_ps_poll(d->net, &socket, 1, TRY_MS);
-        if (!socket->has_news)
-            waited += TRY_MS / 1e3; /* not while this process is stopped */
     }
     return OK;
 }

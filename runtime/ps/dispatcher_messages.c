@@ -176,7 +176,7 @@ by_id(const void *a, const void *b)
 
 /* Its closures that count go into the next batch, by their ids. */
 static void
-end_round(RtDispatcher *d)
+decide_round(RtDispatcher *d)
 {
     if (d->round.len)
         qsort(d->round.data, (size_t)d->round.len, sizeof *d->round.data,
@@ -192,7 +192,7 @@ open_batch(RtDispatcher *d)
     RtDispatcherBatch *b = &d->batch;
     b->is_round = rt_rounds_are_complete(&d->queue.rounds);
     if (b->is_round)
-        end_round(d);
+        decide_round(d);
     b->number++;
     b->is_open = true;
     b->said = 0;

@@ -117,7 +117,7 @@ value_bytes(BeHost *h, const IrType *t)
 
 /* ---- replicas of a device ------------------------------------------------ */
 
-/* Code after this is executed by each replica, until end_replicas. */
+/* Code after this is executed by each replica, until be_host_end_replicas. */
 BeReplicaLoop
 be_host_begin_replicas(BeHost *h)
 {

@@ -125,7 +125,7 @@ typedef struct RtPsSync {
 
 void rt_ps_sync(RtArchive *ar, RtPsSync *s);
 
-/* After it, unless it is void, the closure's arguments (closure.h). */
+/* After it, unless it is void, the closure's arguments (closures.h). */
 typedef struct RtPsRun {
     int64_t number;   /* of the message */
     int64_t received; /* of the worker's */

@@ -121,6 +121,16 @@ def main():
     while left(pids.values()) and time.time() < end:
         time.sleep(0.01)
     check('no process outlives the parent', not left(pids.values()))
+    p = start('-n', '2', '--set', 'epochs=100000000', '--silence', '1')
+    pids = wait_for_ranks(p, 2)
+    time.sleep(0.3)
+    os.kill(pids[1], signal.SIGSTOP)
+    began = time.time()
+    err = p.communicate(timeout=30)[1]
+    check('a process that is silent is killed as soon as it is judged',
+          p.returncode == 3 and 'is silent' in err and
+          not left(pids.values()) and time.time() - began < 5,
+          (p.returncode, time.time() - began, err))
     p = start('-n', '2', '--set', 'epochs=100000000', '--diagnose', 'killed')
     pids = wait_for_ranks(p, 2)
     time.sleep(0.5)

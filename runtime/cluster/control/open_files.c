@@ -14,7 +14,7 @@
  * 4.3.4, which has two descriptors for each of its threads, one for each
  * socket, and one for each connection; UCX 1.13):
  *
- *   the parent of -n 4, 8, 16                      24, 36, 60
+ *   the parent of -n 4, 8, 16                      25, 37, 61
  *   a member, by shared memory                     13
  *   the same with the control server, of 2, 4, 8   32, 34, 38
  *   a member over zmq, of 2, 4, 8, 16              25, 31, 43, 67
@@ -22,7 +22,7 @@
  *   both, over zmq, of 2, 4, 8                     41, 49, 65
  */
 enum {
-    PARENT = 12,
+    PARENT = 13,
     PARENT_EACH = 3, /* its connection, its process and its output */
     MEMBER = 13,     /* the plan, what is shared, a connection */
     SERVER = 17,     /* the control server's context and sockets */

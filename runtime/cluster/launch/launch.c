@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cluster/control/open_files.h"
 #include "runtime/cluster/control/server.h"
+#include "runtime/cluster/launch/evictions.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/restart.h"
 #include "runtime/hal/wait.h"
@@ -36,7 +37,8 @@ typedef struct Launch {
     char id[17];
     RtServer *server;
     RtBound bound;       /* of its calls of libzmq */
-    RtProcess *children; /* by rank */
+    RtProcess *children; /* by rank; main's alone */
+    RtEvictions evictions;
     RtSignals signals;
     double stopped; /* when that was seen; 0: not yet */
     bool killed;
@@ -70,7 +72,7 @@ static void
 evict(void *data, int rank)
 {
     Launch *l = data;
-    rt_process_signal(&l->children[rank], SIGKILL);
+    rt_evictions_add(&l->evictions, rank);
 }
 
 /* The server's thread.  An error is printed when it is known what follows. */
@@ -220,6 +222,16 @@ pass_signals(Launch *l)
     }
 }
 
+/* The thread of an earlier server that was left may judge ranks of a larger
+ * attempt. */
+static void
+kill_evicted(Launch *l)
+{
+    for (int rank; (rank = rt_evictions_next(&l->evictions)) >= 0;)
+        if (rank < l->attempt->size)
+            rt_process_signal(&l->children[rank], SIGKILL);
+}
+
 static void
 reap(Launch *l, int rank)
 {
@@ -271,22 +283,36 @@ look_at_checkpoints(Launch *l)
     signal_all(l, SIGTERM);
 }
 
+enum {
+    FIRST_EVENTS = 2, /* signals, and evictions */
+    EVENTS = 2        /* of each process: its end, its lines */
+};
+
 static void
-turn(Launch *l, struct pollfd *items)
+wait_for_events(const Launch *l, struct pollfd *items)
 {
-    int n = 0, size = l->attempt->size;
+    int n = 0;
     items[n++] = (struct pollfd){l->signals.fd, POLLIN, 0};
-    for (int i = 0; i < size; i++) {
-        RtProcess *c = &l->children[i];
+    items[n++] = (struct pollfd){l->evictions.bell, POLLIN, 0};
+    for (int i = 0; i < l->attempt->size; i++) {
+        const RtProcess *c = &l->children[i];
         items[n++] = (struct pollfd){c->pidfd, POLLIN, 0};
         items[n++] = (struct pollfd){c->lines.fd, POLLIN, 0};
     }
     poll(items, (nfds_t)n, TURN_MS);
+}
+
+static void
+turn(Launch *l, struct pollfd *items)
+{
+    wait_for_events(l, items);
     pass_signals(l);
-    for (int i = 0; i < size; i++) {
-        if (items[2 + 2 * i].revents)
+    kill_evicted(l);
+    for (int i = 0; i < l->attempt->size; i++) {
+        const struct pollfd *of = &items[FIRST_EVENTS + EVENTS * i];
+        if (of[1].revents)
             rt_lines_pass(&l->children[i].lines);
-        if (items[1 + 2 * i].revents)
+        if (of[0].revents)
             reap(l, i);
     }
     look_at_stop(l);
@@ -298,7 +324,7 @@ turn(Launch *l, struct pollfd *items)
 static void
 watch(Launch *l, bool all_end)
 {
-    size_t n = 2 * (size_t)l->attempt->size + 1;
+    size_t n = FIRST_EVENTS + EVENTS * (size_t)l->attempt->size;
     struct pollfd *items = NEW_ARRAY(l->arena, struct pollfd, n);
     while (some_run(l) && (all_end || !rt_server_is_stuck(l->server)))
         turn(l, items);
@@ -336,6 +362,14 @@ take_result(Launch *l)
     return OK;
 }
 
+/* Those of the attempt before, whose processes have ended. */
+static void
+forget_evicted(Launch *l)
+{
+    while (rt_evictions_next(&l->evictions) >= 0)
+        ;
+}
+
 static Status
 start_all(Launch *l)
 {
@@ -348,6 +382,7 @@ start_all(Launch *l)
     l->children = NEW_ARRAY(l->arena, RtProcess, (size_t)l->attempt->size);
     for (int i = 0; i < l->attempt->size; i++)
         l->children[i] = rt_no_process();
+    forget_evicted(l);
     TRY(make_key(l));
     TRY(open_server(l));
     for (int i = 0; i < l->attempt->size; i++)
@@ -462,8 +497,10 @@ static void
 finish(Launch *l)
 {
     rt_signals_give_back(&l->signals);
-    if (!rt_has_left_threads()) /* which may still use it */
-        arena_release(l->arena);
+    if (rt_has_left_threads()) /* which may still use these */
+        return;
+    rt_evictions_close(&l->evictions);
+    arena_release(l->arena);
 }
 
 /* Of this process, and of those that it starts with the same limit. */
@@ -485,8 +522,10 @@ rt_launch(const RtLaunchConfig *config, int *exit_status)
     l->arena = a;
     l->said = arena_new(a, "what the server says");
     l->config = config;
-    l->signals.fd = -1;
+    l->signals.fd = l->evictions.bell = -1;
     Status st = provide_files(config);
+    if (!st)
+        st = rt_evictions_open(a, config->policy.size, &l->evictions);
     if (!st)
         st = rt_signals_take(&l->signals);
     if (!st)

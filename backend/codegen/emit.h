@@ -17,15 +17,12 @@
 #include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm_util.h"
 #include "backend/llvm/target.h"
+#include "ir/rules/sums.h"
 
 enum {
     BE_MAX_ROWS = 8,
     BE_MAX_VECTORS = 8,
-    BE_MAX_TILE = 32,   /* rows * vectors */
-    BE_STRIPES = 64,    /* lanes of a reduction in D2 */
-    BE_CHUNK = 65536,   /* elements that are folded together in D2 */
-    BE_SCAN_BLOCK = 64, /* elements of a running sum in a row in D2 */
-    BE_K_BLOCK = 512    /* products of a contraction that are added in a row */
+    BE_MAX_TILE = 32 /* rows * vectors */
 };
 
 /* The directions of a tile in which a value or index of the kernel varies. */

@@ -16,7 +16,7 @@ static int
 stripes_for(int64_t bound)
 {
     int stripes = 1;
-    while (stripes < BE_STRIPES && stripes < bound)
+    while (stripes < IR_STRIPES && stripes < bound)
         stripes *= 2;
     return stripes;
 }

@@ -81,7 +81,7 @@ be_emit_num_chunks(const BeKernel *k)
     EmitLongReduces l = be_emit_long_reduces(k);
     int64_t bound =
         l.count ? be_ranges_bound(k, &l.reduces[0]->reduce.ranges) : 0;
-    int64_t chunks = bound ? (bound - 1) / BE_CHUNK + 1 : 0;
+    int64_t chunks = bound ? (bound - 1) / IR_CHUNK + 1 : 0;
     return chunks > 1 && chunks <= MOST_PARTS / l.count ? chunks : 0;
 }
 

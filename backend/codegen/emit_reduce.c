@@ -190,14 +190,14 @@ fold_tree(const Fold *f)
 static bool
 has_chunks(const Fold *f)
 {
-    return f->by.bound > BE_CHUNK;
+    return f->by.bound > IR_CHUNK;
 }
 
 /* The total of the chunks is stored after the stripes. */
 static Val
 total_stripe(const Fold *f)
 {
-    return be_word(f->e->u, BE_STRIPES);
+    return be_word(f->e->u, IR_STRIPES);
 }
 
 static void
@@ -224,7 +224,7 @@ static void
 at_chunk_end(const Fold *f, Val taken, void (*end)(const Fold *f))
 {
     BeUnit *u = f->e->u;
-    Val rest = be_and(u, taken, be_word(u, BE_CHUNK - 1));
+    Val rest = be_and(u, taken, be_word(u, IR_CHUNK - 1));
     Block yes = be_block(u, "chunk"), no = be_block(u, "same");
     be_cond_br(u, be_icmp(u, LLVMIntEQ, rest, be_word(u, 0)), yes, no);
     be_position_at_end(u, yes);
@@ -260,8 +260,8 @@ take_element(const Fold *f, Val number)
     Emit *e = f->e;
     BeUnit *u = e->u;
     be_emit_block(e, &f->by.node->reduce.body);
-    bool alone = f->by.bound <= BE_STRIPES; /* in its stripe */
-    Val stripe = alone ? number : be_and(u, number, be_word(u, BE_STRIPES - 1));
+    bool alone = f->by.bound <= IR_STRIPES; /* in its stripe */
+    Val stripe = alone ? number : be_and(u, number, be_word(u, IR_STRIPES - 1));
     for (int v = 0; v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
         Part p = element(&own, number, f->lanes != 0);
@@ -306,11 +306,11 @@ take_chunks(const Fold *f, Val extent)
     Emit *e = f->e;
     BeUnit *u = e->u;
     BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0), extent, be_emit_word(e, BE_CHUNK),
+    be_loop_begin(u, &l, be_emit_word(e, 0), extent, be_emit_word(e, IR_CHUNK),
                   "chunk");
     be_loop_body(u, &l);
     clear_all(f);
-    Val end = be_add(u, l.index, be_emit_word(e, BE_CHUNK));
+    Val end = be_add(u, l.index, be_emit_word(e, IR_CHUNK));
     Val number = LLVMBuildIntCast2(u->builder, l.index, u->i64, 1, "");
     take_range(f, 0, l.index, be_min(u, end, extent), number);
     end_chunk(f);
@@ -338,7 +338,7 @@ reduce_singly(Fold *f)
     EmitVarying d = be_emit_varying(e, f->by.node);
     f->lanes = d.lane ? e->tile.lanes : 0;
     f->vectors = be_emit_vectors(e, d);
-    make_stripes(f, BE_STRIPES + 1, f->lanes);
+    make_stripes(f, IR_STRIPES + 1, f->lanes);
     for (int v = 0; has_chunks(f) && v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
         store_part(&own, total_stripe(f), be_fold_neutral(&f->by, f->lanes));
@@ -384,7 +384,7 @@ fold_lanes(const Fold *f, Part p)
 static Part
 fold_registers(const Fold *f)
 {
-    Part parts[BE_STRIPES];
+    Part parts[IR_STRIPES];
     int num = f->stripes / f->lanes;
     for (int i = 0; i < num; i++)
         parts[i] = load_part(f, be_word(f->e->u, (int64_t)i * f->lanes));
@@ -405,7 +405,7 @@ scalar_fold(const Fold *f)
 }
 
 enum {
-    TOTAL_STRIPE = 2 * BE_STRIPES,
+    TOTAL_STRIPE = 2 * IR_STRIPES,
     LONG_ELEMENT = 100 /* code size */
 };
 
@@ -431,7 +431,7 @@ rows_are_aligned(const Fold *f)
 {
     Dim last = f->ranges->vars[f->ranges->count - 1]->extent;
     return f->ranges->count == 1 ||
-           (ir_dim_is_const(last) && last.c % BE_STRIPES == 0);
+           (ir_dim_is_const(last) && last.c % IR_STRIPES == 0);
 }
 
 /* Folds count elements, at most a register, from index on. */
@@ -447,7 +447,7 @@ take_lanes(const Fold *f, Val index, Val count, Val number)
     Part p = element(f, number, true);
     if (f->by.info->arg)
         p.number = be_add(u, p.number, be_lane_numbers(LLVMTypeOf(p.number)));
-    Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
+    Val stripe = be_and(u, number, be_word(u, IR_STRIPES - 1));
     Part old = load_part(f, stripe), sum = be_fold_combine(&f->by, old, p);
     Val mask = e->tile.mask[0];
     store_part(f, stripe, mask ? be_fold_select(&f->by, mask, sum, old) : sum);
@@ -467,8 +467,8 @@ lanes_from(const Fold *f, Val index, Val extent, Val number)
     Val count = be_min(u, be_sub(u, extent, index), most);
     if (rows_are_aligned(f))
         return count;
-    Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
-    return be_min(u, count, be_sub(u, be_word(u, BE_STRIPES), stripe));
+    Val stripe = be_and(u, number, be_word(u, IR_STRIPES - 1));
+    return be_min(u, count, be_sub(u, be_word(u, IR_STRIPES), stripe));
 }
 
 /* Folds the elements from index on; returns the number of the next. */
@@ -671,8 +671,8 @@ be_emit_partial(Emit *e)
     BeLoop loop;
     be_loop_begin(u, &loop, e->begin, e->end, be_word(u, 1), "chunk");
     be_loop_body(u, &loop);
-    Val begin = be_mul(u, loop.index, be_word(u, BE_CHUNK));
-    Val end = be_min(u, be_add(u, begin, be_word(u, BE_CHUNK)), size);
+    Val begin = be_mul(u, loop.index, be_word(u, IR_CHUNK));
+    Val end = be_min(u, be_add(u, begin, be_word(u, IR_CHUNK)), size);
     for (int i = 0; i < l.count; i++)
         fold_chunk(&folds[i], loop.index, begin, end);
     be_loop_end(u, &loop);
@@ -685,9 +685,9 @@ fold_parts(const Fold *f)
     BeUnit *u = f->e->u;
     Fold parts = parts_of(f);
     Val size = be_emit_ranges_size(f->e, f->ranges),
-        last = be_word(u, BE_CHUNK - 1);
+        last = be_word(u, IR_CHUNK - 1);
     Val count = LLVMBuildSDiv(u->builder, be_add(u, size, last),
-                              be_word(u, BE_CHUNK), "");
+                              be_word(u, IR_CHUNK), "");
     Part none = be_fold_neutral(&f->by, 0);
     BeLoop l;
     be_loop_begin(u, &l, be_word(u, 0), count, be_word(u, 1), "chunk");

@@ -97,7 +97,7 @@ be_emit_scan(Emit *e, const KNode *n)
     BeUnit *u = e->u;
     EmitScan s = be_scan_of(e, n);
     BeLoop l;
-    Val block = be_emit_word(e, BE_SCAN_BLOCK);
+    Val block = be_emit_word(e, IR_SCAN_BLOCK);
     be_loop_begin(u, &l, be_emit_word(e, 0), s.size, block, "block");
     s.before = be_loop_carry(u, &l, s.none);
     be_loop_body(u, &l);

@@ -156,7 +156,7 @@ add_row(Sums *s, Val line, Val i)
     DepthwiseCode *c = s->c;
     BeUnit *u = c->e->u;
     const DepthwiseAxis *a = c->d->axes;
-    Val k = be_word(u, BE_K_BLOCK), all = be_word(u, a[1].windows);
+    Val k = be_word(u, IR_K_BLOCK), all = be_word(u, a[1].windows);
     be_depthwise_set_window(c, 0, i);
     Val before = be_mul(u, c->number, be_word(u, a[0].windows));
     before = be_mul(u, be_add(u, before, i), all);
@@ -270,7 +270,7 @@ store_items(Sums *s, Val products)
     DepthwiseCode *c = s->c;
     Emit *e = c->e;
     BeUnit *u = e->u;
-    Val rest = LLVMBuildURem(u->builder, products, be_word(u, BE_K_BLOCK), "");
+    Val rest = LLVMBuildURem(u->builder, products, be_word(u, IR_K_BLOCK), "");
     Val empty = be_icmp(u, LLVMIntEQ, rest, be_word(u, 0));
     Val some = be_icmp(u, LLVMIntNE, products, be_word(u, 0));
     Val done = be_and(u, empty, some);

@@ -142,7 +142,7 @@ add_blocks(const AmxKernel *a, const Gemm *g)
 {
     BeUnit *u = a->e->u;
     Val none = be_word(u, 0), k = a->params[UKERNEL_K];
-    Val block = be_word(u, BE_K_BLOCK);
+    Val block = be_word(u, IR_K_BLOCK);
     BeLoop l;
     be_loop_begin(u, &l, none, be_max(u, k, be_word(u, 1)), block, "block");
     be_loop_body(u, &l);

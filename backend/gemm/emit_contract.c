@@ -223,7 +223,7 @@ end_block(Contract *c, Sums *s, Val count)
     Emit *e = c->e;
     BeUnit *u = e->u;
     s->filled = be_add(u, s->filled, count);
-    Val full = be_icmp(u, LLVMIntEQ, s->filled, be_emit_word(e, BE_K_BLOCK));
+    Val full = be_icmp(u, LLVMIntEQ, s->filled, be_emit_word(e, IR_K_BLOCK));
     for (int i = 0; i < s->num; i++) {
         Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->block[i], "");
         s->total[i] = be_select(u, full, sum, s->total[i]);
@@ -242,7 +242,7 @@ add_pieces(Contract *c, Sums *s, Val extent)
     be_loop_begin(u, &l, be_emit_word(e, 0), extent, NULL, "piece");
     carry(u, &l, s);
     be_loop_body(u, &l);
-    Val left = be_sub(u, be_emit_word(e, BE_K_BLOCK), s->filled);
+    Val left = be_sub(u, be_emit_word(e, IR_K_BLOCK), s->filled);
     l.step = be_min(u, be_sub(u, extent, l.index), left);
     add_piece(c, s, l.index, be_add(u, l.index, l.step));
     end_block(c, s, l.step);
@@ -311,7 +311,7 @@ be_emit_contract(Emit *e, const KNode *n)
                        c.depends.lane ? e->tile.lanes : 0);
     c.rounds = n->contract.ranges.count ? choose_rounds(&c) : 0;
     bool blocks =
-        c.is_float && be_ranges_bound(e->k, &n->contract.ranges) > BE_K_BLOCK;
+        c.is_float && be_ranges_bound(e->k, &n->contract.ranges) > IR_K_BLOCK;
     Sums s = {.num =
                   be_emit_rows(e, c.depends) * be_emit_vectors(e, c.depends)};
     for (int i = 0; i < s.num; i++) {

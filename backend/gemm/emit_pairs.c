@@ -188,7 +188,7 @@ end_block(const Contract *c, Sums *s)
 {
     Emit *e = c->e;
     BeUnit *u = e->u;
-    Val full = be_icmp(u, LLVMIntEQ, s->filled, be_emit_word(e, BE_K_BLOCK));
+    Val full = be_icmp(u, LLVMIntEQ, s->filled, be_emit_word(e, IR_K_BLOCK));
     for (int i = 0; i < s->num; i++) {
         Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->sum[i], "");
         s->total[i] = be_select(u, full, sum, s->total[i]);

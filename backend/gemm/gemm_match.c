@@ -291,7 +291,7 @@ find_m_lines(const Emit *e, Gemm *g)
     const KVar *row = g->m.vars[g->m.count - 1];
     if (g->a.plain || !be_space_is_const(&g->k) ||
         !ir_dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
-        be_space_bound(e->k, &g->k) > BE_K_BLOCK)
+        be_space_bound(e->k, &g->k) > IR_K_BLOCK)
         return;
     g->m_lines = find_overlap(e, g, row, &g->k);
     if (g->m_lines.index) {

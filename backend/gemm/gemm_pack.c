@@ -112,7 +112,7 @@ has_whole_runs(const GemmCode *t)
 {
     Dim extent = be_gemm_last_product(t)->extent;
     return ir_dim_is_const(extent) && extent.c > 0 &&
-           (!t->plan.k_blocked || BE_K_BLOCK % extent.c == 0);
+           (!t->plan.k_blocked || IR_K_BLOCK % extent.c == 0);
 }
 
 void

@@ -479,8 +479,8 @@ make_plan(const Problem *x, GemmLayoutKind a, GemmLayoutKind b, GemmPlan *plan)
     *plan = (GemmPlan){.a.kind = a, .b.kind = b};
     plan->lanes = choose_lanes(x);
     plan->vectors = choose_vectors(plan->lanes, x->n);
-    plan->kc = x->k > BE_K_BLOCK ? BE_K_BLOCK : x->k;
-    plan->k_blocked = x->k > BE_K_BLOCK;
+    plan->kc = x->k > IR_K_BLOCK ? IR_K_BLOCK : x->k;
+    plan->k_blocked = x->k > IR_K_BLOCK;
     if (!can_lay_out_a(x, plan) || !can_lay_out_b(x, plan))
         return false;
     plan->mr = choose_mr(x, plan);

@@ -498,7 +498,7 @@ void
 be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,
                    const Val *params, const Val *sums)
 {
-    MicroKernel a = {.e = e, .plan = plan, .adds = plan->kc > BE_K_BLOCK};
+    MicroKernel a = {.e = e, .plan = plan, .adds = plan->kc > IR_K_BLOCK};
     a.adds |= plan->k_blocked;
     a.type = be_emit_type(e, g->contract->dtype);
     a.vector = be_vector(a.type, plan->lanes);

@@ -53,7 +53,7 @@ choose_k(const Gemm *g, GemmPlan *plan, int64_t k)
     int64_t most = plan->unit == GEMM_AMX ? AMX_MAX_KC : MAX_KC;
     plan->k_blocked = k > most;
     if (plan->k_blocked && g->direct)
-        most = BE_K_BLOCK;
+        most = IR_K_BLOCK;
     plan->kc = plan->k_blocked ? most : be_gemm_round_up(k, BF16_GROUP);
 }
 

@@ -128,7 +128,7 @@ add_blocks(DotKernel *a, const Gemm *g)
 {
     BeUnit *u = a->e->u;
     Val sums[BE_MAX_CARRIED], none = be_word(u, 0);
-    Val k = a->params[UKERNEL_K], block = be_word(u, BE_K_BLOCK);
+    Val k = a->params[UKERNEL_K], block = be_word(u, IR_K_BLOCK);
     Val again = a->params[UKERNEL_ACCUMULATE];
     BeLoop l;
     be_loop_begin(u, &l, none, be_max(u, k, be_word(u, 1)), block, "block");

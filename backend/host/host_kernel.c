@@ -157,8 +157,8 @@ emit_long_kernel(BeHost *h, const IrOp *op)
     be_store(u, h->partials, be_offset_const(u, ptrs, 8 * arrays), 8);
     const KNode *first = be_emit_long_reduces(k).reduces[0];
     Dim extent = first->reduce.ranges.vars[0]->extent;
-    Val last = be_add(u, kernel_extent(h, k, extent), be_word(u, BE_CHUNK - 1));
-    Val chunks = LLVMBuildSDiv(u->builder, last, be_word(u, BE_CHUNK), "");
+    Val last = be_add(u, kernel_extent(h, k, extent), be_word(u, IR_CHUNK - 1));
+    Val chunks = LLVMBuildSDiv(u->builder, last, be_word(u, IR_CHUNK), "");
     Val args[] = {part, ptrs, words, chunks, be_word(u, 1)};
     be_host_call_hook(h, offsetof(TfdHooks, parallel), args, 5, "parallel");
     Val whole[] = {ptrs, words, be_word(u, 0), be_word(u, 1)};

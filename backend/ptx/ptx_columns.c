@@ -282,11 +282,11 @@ fold_rows(Ptx *p, const Members *m, Val begin, Val end, int rows,
     Emit *e = &p->e;
     BeUnit *u = e->u;
     int width = p->shape.width;
-    int64_t ahead = (int64_t)(rows - 1) * BE_STRIPES;
+    int64_t ahead = (int64_t)(rows - 1) * IR_STRIPES;
     Elements x[LOADED];
     BeLoop l;
     be_loop_begin(u, &l, begin, be_sub(u, end, be_emit_word(e, ahead)),
-                  be_emit_word(e, (int64_t)rows * BE_STRIPES), "row");
+                  be_emit_word(e, (int64_t)rows * IR_STRIPES), "row");
     Elements sums = *parts;
     for (int i = 0; i < m->num; i++)
         for (int c = 0; c < width; c++) {
@@ -298,7 +298,7 @@ fold_rows(Ptx *p, const Members *m, Val begin, Val end, int rows,
     *parts = sums;
     be_loop_body(u, &l);
     for (int r = 0; r < rows; r++) {
-        Val at = be_emit_word(e, (int64_t)r * BE_STRIPES);
+        Val at = be_emit_word(e, (int64_t)r * IR_STRIPES);
         at = be_add(u, l.index, at);
         emit_elements(p, m, at, &x[r]);
     }
@@ -324,7 +324,7 @@ choose_rows(const Ptx *p, const Members *m)
     int rows = LOADED / p->shape.width;
     for (int i = 0; i < m->num; i++)
         cost += 1 + be_kernel_cost(p->e.k, &m->nodes[i]->reduce.body);
-    while (rows > 1 && (m->folds[0].bound < (int64_t)rows * BE_STRIPES ||
+    while (rows > 1 && (m->folds[0].bound < (int64_t)rows * IR_STRIPES ||
                         cost * p->shape.width * rows > UNROLLED_CODE))
         rows /= 2;
     return rows;
@@ -449,7 +449,7 @@ fold_chunks(Ptx *p, const Members *m, Val size, Elements *parts)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     Elements totals;
-    Val chunk = be_emit_word(e, BE_CHUNK);
+    Val chunk = be_emit_word(e, IR_CHUNK);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), size, chunk, "chunk");
     for (int i = 0; i < m->num; i++)
@@ -483,7 +483,7 @@ reduce_members(Ptx *p, const Members *m)
     EmitSpace space = be_space_of(&m->nodes[0]->reduce.ranges);
     Val size = be_space_size(e, &space);
     Elements parts;
-    if (m->folds[0].bound > BE_CHUNK) {
+    if (m->folds[0].bound > IR_CHUNK) {
         fold_chunks(p, m, size, &parts);
     } else {
         fold_stripe(p, m, be_emit_word(e, 0), size, &parts);

@@ -267,7 +267,7 @@ typedef struct PtxTree {
     Val lane;
     int team, width;  /* powers of two; at most a warp */
     int rounds, have; /* a power of two; those with elements */
-    EmitPartial v[BE_STRIPES];
+    EmitPartial v[IR_STRIPES];
 } PtxTree;
 /* The total, in all threads of the team; all of the warp take part. */
 EmitPartial be_ptx_tree_fold(PtxTree *t);

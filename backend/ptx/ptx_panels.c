@@ -485,7 +485,7 @@ fold_panel(Ptx *p, const Members *m, Val begin, Val size, Sums *sums)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    int64_t panel = panel_of(&p->shape), rounds = panel / BE_STRIPES;
+    int64_t panel = panel_of(&p->shape), rounds = panel / IR_STRIPES;
     int unrolled = rounds < UNROLLED ? (int)rounds : UNROLLED;
     Val warp = be_emit_word(e, PTX_WARP);
     Val is_first = be_icmp(u, LLVMIntSLT, p->thread, warp);
@@ -493,14 +493,14 @@ fold_panel(Ptx *p, const Members *m, Val begin, Val size, Sums *sums)
     end = be_select(u, is_first, end, begin);
     BeLoop l;
     be_loop_begin(u, &l, begin, end,
-                  be_emit_word(e, (int64_t)unrolled * BE_STRIPES), "round");
+                  be_emit_word(e, (int64_t)unrolled * IR_STRIPES), "round");
     carry(u, &l, m, sums);
     be_loop_body(u, &l);
     Sums next = *sums;
     for (int r = 0; r < unrolled; r++)
         for (int i = 0; i < m->num; i++)
             for (int j = 0; j < 2; j++) {
-                int64_t before = (int64_t)r * BE_STRIPES + j * PTX_WARP;
+                int64_t before = (int64_t)r * IR_STRIPES + j * PTX_WARP;
                 Val at = be_add(u, l.index, be_emit_word(e, before));
                 at = be_add(u, at, p->thread);
                 EmitPartial x = get_element(p, m, i, at, size);
@@ -559,7 +559,7 @@ fold_chunks(Ptx *p, const Members *m, Val size, EmitPartial *totals)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    Val chunk = be_emit_word(e, BE_CHUNK);
+    Val chunk = be_emit_word(e, IR_CHUNK);
     Sums all;
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), size, chunk, "chunk");
@@ -609,7 +609,7 @@ be_ptx_panel_reduce(Ptx *p, const KNode *n)
         return;
     Members m = find_members(p, n);
     Val size = be_emit_extent(e, p->shape.panels.length);
-    if (m.folds[0].bound > BE_CHUNK) {
+    if (m.folds[0].bound > IR_CHUNK) {
         fold_chunks(p, &m, size, totals);
     } else {
         Sums sums = fold_panels(p, &m, be_emit_word(e, 0), size, size);

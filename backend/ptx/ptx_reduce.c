@@ -55,7 +55,7 @@ slot_of(const Team *t, Val item, Val slice, Val stripe)
     const PtxShape *s = &t->p->shape;
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    Val lane = be_mul(u, slice, be_emit_word(e, BE_STRIPES));
+    Val lane = be_mul(u, slice, be_emit_word(e, IR_STRIPES));
     lane = be_add(u, lane, stripe);
     int lanes = s->strided ? s->items : 1, items = s->strided ? 1 : s->team;
     Val slot = be_mul(u, lane, be_emit_word(e, lanes));
@@ -99,7 +99,7 @@ fold_stripe(const Team *t, Val begin, Val end)
     EmitPartial part = be_fold_neutral(&t->fold, 0);
     BeLoop l;
     be_loop_begin(u, &l, be_add(u, begin, t->stripe), end,
-                  be_emit_word(e, BE_STRIPES), "element");
+                  be_emit_word(e, IR_STRIPES), "element");
     EmitPartial sum = {be_loop_carry(u, &l, part.value), NULL};
     if (part.number)
         sum.number = be_loop_carry(u, &l, part.number);
@@ -193,10 +193,10 @@ fold_chunks(const Team *t)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     EmitPartial part = be_fold_neutral(&t->fold, 0);
-    Val chunk = be_emit_word(e, BE_CHUNK);
+    Val chunk = be_emit_word(e, IR_CHUNK);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), t->size,
-                  be_emit_word(e, (int64_t)BE_CHUNK * p->shape.slices),
+                  be_emit_word(e, (int64_t)IR_CHUNK * p->shape.slices),
                   "chunk");
     EmitPartial total = {be_loop_carry(u, &l, part.value), NULL};
     if (part.number)
@@ -233,7 +233,7 @@ reduce_together(Ptx *p, const KNode *n)
     Team t = {.p = p, .fold = be_fold_of(e, n)};
     t.space = be_space_of(&n->reduce.ranges);
     t.size = be_space_size(&p->e, &t.space);
-    Val stripes = be_emit_word(e, BE_STRIPES);
+    Val stripes = be_emit_word(e, IR_STRIPES);
     t.stripe = LLVMBuildURem(u->builder, p->lane, stripes, "");
     t.slice = LLVMBuildUDiv(u->builder, p->lane, stripes, "");
     t.item = p->team;
@@ -241,7 +241,7 @@ reduce_together(Ptx *p, const KNode *n)
     t.parts =
         be_ptx_parts_at(&t.fold, result_bytes(&p->shape), p->shape.threads);
     EmitPartial all =
-        t.fold.bound > BE_CHUNK ? fold_chunks(&t) : fold_one_chunk(&t);
+        t.fold.bound > IR_CHUNK ? fold_chunks(&t) : fold_one_chunk(&t);
     return be_fold_result(&t.fold, all);
 }
 

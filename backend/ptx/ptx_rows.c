@@ -106,7 +106,7 @@ choose_team(const BeKernel *k, const PtxRows *r)
     for (int team = 1; team <= PTX_WARP; team *= 2) {
         int64_t slot = (int64_t)team * r->width;
         double rate = rate_team(k, r, team);
-        if (slot <= BE_STRIPES && slot < 2 * r->length && rate >= most &&
+        if (slot <= IR_STRIPES && slot < 2 * r->length && rate >= most &&
             rate > 0) {
             best = team;
             most = rate;

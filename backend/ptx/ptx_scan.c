@@ -95,10 +95,10 @@ scan_together(Ptx *p, const KNode *n)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     EmitScan s = be_scan_of(e, n);
-    Val run = be_emit_word(e, BE_SCAN_BLOCK);
+    Val run = be_emit_word(e, IR_SCAN_BLOCK);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), s.size,
-                  be_emit_word(e, (int64_t)BE_SCAN_BLOCK * p->shape.team),
+                  be_emit_word(e, (int64_t)IR_SCAN_BLOCK * p->shape.team),
                   "blocks");
     Val total = be_loop_carry(u, &l, s.none);
     be_loop_body(u, &l);

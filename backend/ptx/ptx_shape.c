@@ -81,20 +81,20 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
 {
     for (const KNode *n = body->first; n; n = n->next) {
         int64_t points;
-        int most = BE_STRIPES;
+        int most = IR_STRIPES;
         if (n->kind == K_LOOP && n->loop.ordered) {
             continue; /* executed by one thread */
         } else if (n->kind == K_LOOP) {
             points = be_ranges_bound(k, &n->loop.ranges);
         } else if (n->kind == K_SCAN) {
             points =
-                (be_ranges_bound(k, &n->scan.ranges) - 1) / BE_SCAN_BLOCK + 1;
+                (be_ranges_bound(k, &n->scan.ranges) - 1) / IR_SCAN_BLOCK + 1;
         } else if (n->kind == K_SORT) {
             points = be_ranges_bound(k, &n->sort.ranges) / 2;
             most = PTX_THREADS;
         } else if (n->kind == K_REDUCE) {
             points = be_ranges_bound(k, &n->reduce.ranges);
-            int64_t chunks = (points - 1) / BE_CHUNK + 1;
+            int64_t chunks = (points - 1) / IR_CHUNK + 1;
             int slices = power_from(chunks, MAX_SLICES);
             s->slices = slices > s->slices ? slices : s->slices;
         } else {

@@ -83,7 +83,7 @@ be_ptx_split_rows(Ptx *p, PtxShape *s)
     Emit *e = &p->e;
     int64_t length = be_dim_bound(e->k, s->panels.length);
     int64_t items = be_items_bound(e->k);
-    int64_t chunks = length > BE_CHUNK ? (length - 1) / BE_CHUNK + 1 : 1;
+    int64_t chunks = length > IR_CHUNK ? (length - 1) / IR_CHUNK + 1 : 1;
     double whole = rounds_of((double)items) * (double)chunks * CHUNK_COST;
     double parts = rounds_of((double)items * (double)chunks) * CHUNK_COST;
     if (chunks == 1 || s->panels.slots || !is_independent(e) ||
@@ -114,8 +114,8 @@ num_chunks(Ptx *p)
 {
     Emit *e = &p->e;
     Val size = be_emit_extent(e, p->shape.panels.length);
-    size = be_add(e->u, size, be_emit_word(e, BE_CHUNK - 1));
-    return LLVMBuildUDiv(e->u->builder, size, be_emit_word(e, BE_CHUNK), "");
+    size = be_add(e->u, size, be_emit_word(e, IR_CHUNK - 1));
+    return LLVMBuildUDiv(e->u->builder, size, be_emit_word(e, IR_CHUNK), "");
 }
 
 /* Of the item p->item. */
@@ -164,8 +164,8 @@ emit_fold(Ptx *p, const KNode *n, Val chunk, Val chunks)
     const KNode *nodes[PTX_MAX_TOGETHER];
     EmitPartial parts[PTX_MAX_TOGETHER];
     Val size = be_emit_extent(e, p->shape.panels.length);
-    Val begin = be_mul(u, chunk, be_emit_word(e, BE_CHUNK));
-    Val end = be_min(u, be_add(u, begin, be_emit_word(e, BE_CHUNK)), size);
+    Val begin = be_mul(u, chunk, be_emit_word(e, IR_CHUNK));
+    Val end = be_min(u, be_add(u, begin, be_emit_word(e, IR_CHUNK)), size);
     int num = be_ptx_panel_fold(p, n, begin, end, nodes, parts);
     Val zero = be_emit_word(e, 0);
     PtxIf first = be_ptx_if(p, be_icmp(u, LLVMIntEQ, p->thread, zero));

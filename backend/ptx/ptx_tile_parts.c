@@ -157,8 +157,8 @@ Val
 be_ptx_num_parts(const PtxTile *t)
 {
     Emit *e = &t->p->e;
-    Val size = be_add(e->u, t->size, be_emit_word(e, BE_K_BLOCK - 1));
-    return LLVMBuildUDiv(e->u->builder, size, be_emit_word(e, BE_K_BLOCK), "");
+    Val size = be_add(e->u, t->size, be_emit_word(e, IR_K_BLOCK - 1));
+    return LLVMBuildUDiv(e->u->builder, size, be_emit_word(e, IR_K_BLOCK), "");
 }
 
 void

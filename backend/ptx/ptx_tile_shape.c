@@ -138,7 +138,7 @@ typedef struct Problem {
 static bool
 has_blocks(const Problem *p)
 {
-    return p->t->is_float && p->products > BE_K_BLOCK;
+    return p->t->is_float && p->products > IR_K_BLOCK;
 }
 
 /* Whether a thread has many sums, which leave few registers for others. */
@@ -274,7 +274,7 @@ is_possible(const Problem *p, const PtxTileShape *s)
            registers <= MAX_REGISTERS && threads * registers <= REGISTERS &&
            is_short(p, s) &&
            (s->k_slices == 1 ||
-            (p->t->is_float && p->products > BE_K_BLOCK * (s->k_slices - 1)));
+            (p->t->is_float && p->products > IR_K_BLOCK * (s->k_slices - 1)));
 }
 
 /* Whether products of bf16 can be added in such tiles: a step is a group of
@@ -340,7 +340,7 @@ work_of(const Problem *p, const PtxTileShape *s)
     double warps = be_ptx_tile_threads(s) / (double)WARP;
     int sums = s->rows * s->columns;
     double product = product_cost(p, s);
-    double blocks = ceil(p->products / BE_K_BLOCK);
+    double blocks = ceil(p->products / IR_K_BLOCK);
     double exchange = s->k_slices > 1 ? blocks * s->k_slices * 2.0 * sums : 0;
     return warps * (p->products * product + exchange + RESULT_COST * sums);
 }
@@ -378,7 +378,7 @@ time_of(const Problem *p, const PtxTileShape *s)
 static double
 num_parts(const Problem *p)
 {
-    return ceil(p->products / BE_K_BLOCK);
+    return ceil(p->products / IR_K_BLOCK);
 }
 
 static double
@@ -416,7 +416,7 @@ static double
 split_time(const Problem *p, const PtxTileShape *s)
 {
     Problem part = *p;
-    part.products = BE_K_BLOCK;
+    part.products = IR_K_BLOCK;
     double blocks = num_tiles(p, s) * num_parts(p);
     double share = ceil(blocks / PTX_PROCESSORS);
     double at_once = fmin(share, fmax(1, resident(p, s)));

@@ -199,7 +199,7 @@ add_blocks(PtxTile *t, Val *totals)
     bool is_aside = be_ptx_totals_are_aside(t->t, t->shape);
     int num = num_sums(t), carried = is_aside ? 0 : num;
     Val sums[PTX_MAX_SUMS];
-    Val none = be_emit_word(e, 0), step = be_emit_word(e, BE_K_BLOCK);
+    Val none = be_emit_word(e, 0), step = be_emit_word(e, IR_K_BLOCK);
     Val aside = is_aside ? be_ptx_totals_aside(t, num) : NULL;
     stage_first(t, none, t->size, none);
     BeLoop l;
@@ -320,11 +320,11 @@ add_blocks_of_slices(PtxTile *t, Val *totals)
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
     int num = num_sums(t);
-    Val none = be_emit_word(e, 0), block = be_emit_word(e, BE_K_BLOCK);
+    Val none = be_emit_word(e, 0), block = be_emit_word(e, IR_K_BLOCK);
     Val sums[PTX_MAX_SUMS], buffer = none;
     BeLoop l;
     be_loop_begin(u, &l, none, t->size,
-                  be_emit_word(e, (int64_t)BE_K_BLOCK * t->shape->k_slices),
+                  be_emit_word(e, (int64_t)IR_K_BLOCK * t->shape->k_slices),
                   "blocks");
     be_ptx_totals_begin(t, &l, num, totals);
     be_loop_body(u, &l);
@@ -334,7 +334,7 @@ add_blocks_of_slices(PtxTile *t, Val *totals)
     stage_first(t, begin, end, none);
     add_steps(t, begin, be_min(u, left, block), end, end, add_any_step, &buffer,
               sums);
-    Val blocks = be_add(u, left, be_emit_word(e, BE_K_BLOCK - 1));
+    Val blocks = be_add(u, left, be_emit_word(e, IR_K_BLOCK - 1));
     add_slices(t, LLVMBuildUDiv(u->builder, blocks, block, ""), sums, totals);
     for (int i = 0; i < num; i++)
         be_loop_next(&l, i, totals[i]);
@@ -351,7 +351,7 @@ emit_split_tile(PtxTile *t)
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
     Val sums[PTX_MAX_SUMS], buffer = be_emit_word(e, 0);
-    Val block = be_emit_word(e, BE_K_BLOCK);
+    Val block = be_emit_word(e, IR_K_BLOCK);
     Val begin = be_mul(u, t->part, block);
     Val end = be_min(u, be_add(u, begin, block), t->size);
     stage_first(t, begin, end, buffer);
@@ -586,7 +586,7 @@ emit_tile(PtxTile *t)
     if (t->shape->k_slices > 1)
         add_blocks_of_slices(t, sums);
     else if (t->t->is_float && !t->t->tf32 &&
-             be_space_bound(e->k, &t->t->products) > BE_K_BLOCK)
+             be_space_bound(e->k, &t->t->products) > IR_K_BLOCK)
         add_blocks(t, sums);
     else
         add_only_block(t, sums);

@@ -70,7 +70,7 @@ fold_threads(PtxTree *t, int num, int distance)
 EmitPartial
 be_ptx_tree_fold(PtxTree *t)
 {
-    int num = t->width, given[BE_STRIPES], levels = 0;
+    int num = t->width, given[IR_STRIPES], levels = 0;
     fold_rounds(t);
     for (int distance = t->team / 2; distance; distance /= 2) {
         if (num > 1)

@@ -31,13 +31,14 @@
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/table.h"
+#include "ir/rules/sums.h"
 #include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
 #include "passes/support/op_index.h"
 #include "passes/support/pass.h"
 
 enum {
-    BLOCK_ROWS = 512, /* of the order of contractions (D2) */
+    BLOCK_ROWS = IR_K_BLOCK,
     MIN_BLOCKS = 2,
     MAX_BLOCKS = 64,
     MIN_BYTES = 1 << 22,       /* of a product */

@@ -334,7 +334,7 @@ run_parts(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays)
         return part || rest ? "the code has half of what it needs" : NULL;
     const KRanges *r = &be_emit_long_reduces(k).reduces[0]->reduce.ranges;
     int64_t chunks =
-        (size_of(r->vars[0]->extent, c->dims) + BE_CHUNK - 1) / BE_CHUNK;
+        (size_of(r->vars[0]->extent, c->dims) + IR_CHUNK - 1) / IR_CHUNK;
     int64_t bytes = be_emit_partial_bytes(k);
     arrays->got[arrays->num] = arena_alloc(a, (size_t)bytes);
     memset(arrays->got[arrays->num], FILL, (size_t)bytes);

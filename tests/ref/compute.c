@@ -9,6 +9,7 @@
 #include "ir/base/status.h"
 #include "ir/rules/eval.h"
 #include "ir/rules/pairs.h"
+#include "ir/rules/sums.h"
 #include "ir/rules/windows.h"
 
 typedef const RefTensor *const *Operands;
@@ -41,7 +42,7 @@ compute_elementwise(const IrOp *op, Operands x, RefTensor *out)
 
 /* ---- reductions --------------------------------------------------------- */
 
-enum { CHUNK = 65536, LANES = 64 };
+enum { CHUNK = IR_CHUNK, LANES = IR_STRIPES };
 
 /* What two elements become in a reduction of that kind. */
 static IrOpKind
@@ -225,7 +226,7 @@ compute_reduction(const IrOp *op, Operands x, RefTensor *out)
 
 /* ---- contraction -------------------------------------------------------- */
 
-enum { BLOCK = 512 };
+enum { BLOCK = IR_K_BLOCK };
 
 /* The products of a block that have been added so far. */
 typedef struct Products {
@@ -583,7 +584,7 @@ num_lines(const RefTensor *t, int axis)
     return n;
 }
 
-enum { RUNNING_BLOCK = 64 };
+enum { RUNNING_BLOCK = IR_SCAN_BLOCK };
 
 /* The sum of a block's elements so far, added to that of the blocks before. */
 static void

@@ -12,6 +12,7 @@
 #include "ir/base/status.h"
 #include "ir/rules/eval.h"
 #include "ir/rules/pairs.h"
+#include "ir/rules/sums.h"
 #include "tests/ref/kernel_dependences.h"
 
 /* The operands x or y of a contraction, for each value of the indices that they
@@ -210,15 +211,16 @@ fold(KReduce op, Element x, Element y)
     return x;
 }
 
-/* At most 65,536 elements: 64 lanes, then a binary tree. */
+/* A chunk at most: striped over lanes, then a binary tree. */
 static Element
 fold_chunk(KReduce op, const Element *elements, int64_t n)
 {
-    Element lanes[64];
+    Element lanes[IR_STRIPES];
     for (int64_t i = 0; i < n; i++)
-        lanes[i % 64] =
-            i < 64 ? elements[i] : fold(op, lanes[i % 64], elements[i]);
-    for (int w = 32; w >= 1; w /= 2)
+        lanes[i % IR_STRIPES] =
+            i < IR_STRIPES ? elements[i]
+                           : fold(op, lanes[i % IR_STRIPES], elements[i]);
+    for (int w = IR_STRIPES / 2; w >= 1; w /= 2)
         for (int i = 0; i < w && i + w < n; i++)
             lanes[i] = fold(op, lanes[i], lanes[i + w]);
     return lanes[0];
@@ -227,7 +229,7 @@ fold_chunk(KReduce op, const Element *elements, int64_t n)
 static Scalar
 fold_all(KReduce op, DType dtype, const Elements *all)
 {
-    const int64_t chunk = 65536;
+    const int64_t chunk = IR_CHUNK;
     Element total = {0};
     if (all->len == 0)
         return be_kernel_reduces[op].arg
@@ -357,7 +359,7 @@ sum_chain(const KNode *n, const Scalar *x, const Scalar *y, int64_t count)
 static Scalar
 eval_contract(Eval *e, const KNode *n)
 {
-    const int64_t block = 512;
+    const int64_t block = IR_K_BLOCK;
     Scalar total = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
     Contraction *c = contraction_of(e, n);
     bool known = true;
@@ -384,11 +386,11 @@ sum_of(Scalar x, Scalar y)
     return ir_eval(OP_add, x.dtype, (const Scalar[]){x, y});
 }
 
-/* In a block of 64 the elements so far; that and the blocks before. */
+/* In a block the elements so far; that and the blocks before. */
 static Scalar
 eval_running(Eval *e, const KNode *n)
 {
-    const int64_t block = 64;
+    const int64_t block = IR_SCAN_BLOCK;
     Scalar x = e->values[n->running.value->id];
     Scalar zero = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
     Scalar was = e->round ? e->sum : zero;

@@ -17,6 +17,7 @@
 #include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm_util.h"
 #include "backend/llvm/target.h"
+#include "ir/base/cache_line.h"
 #include "ir/rules/sums.h"
 
 enum {

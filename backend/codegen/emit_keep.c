@@ -12,9 +12,8 @@
 #include "backend/kernel/kernel_impl.h"
 
 enum {
-    LONG_VALUE = 10,         /* instructions that an element takes */
-    BUFFER_BYTES = 64 << 10, /* of all rows */
-    ALIGN = 64
+    LONG_VALUE = 10,        /* instructions that an element takes */
+    BUFFER_BYTES = 64 << 10 /* of all rows */
 };
 
 /* A loop and an earlier one with as many rounds. */
@@ -143,7 +142,7 @@ row_for(Emit *e, const KNode *x, const KVar *var, int64_t *room)
     *room -= bytes;
     kept = NEW(e->arena, EmitKept);
     *kept = (EmitKept){.stored = x, .var = var};
-    kept->row = be_alloca(e->u, e->u->i8, (uint64_t)bytes, ALIGN, "row");
+    kept->row = be_alloca(e->u, e->u->i8, (uint64_t)bytes, CACHE_LINE, "row");
     return e->kept[x->id] = kept;
 }
 

@@ -305,7 +305,7 @@ emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
 static int
 vectors_of_line(const Emit *e)
 {
-    return BE_CACHE_LINE / e->target->register_bytes;
+    return CACHE_LINE / e->target->register_bytes;
 }
 
 /* Whether a body for that many vectors goes through long columns, by whole

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include "ir/base/status.h"
 
-enum { SINK_BYTES = 64, TABLE_ALIGN = 64, STRIP_BYTES = 16, PAGE = 4096 };
+enum { SINK_BYTES = CACHE_LINE, STRIP_BYTES = 16, PAGE = 4096 };
 
 /* ---- arrays ------------------------------------------------------------- */
 
@@ -28,7 +28,7 @@ be_emit_table(BeUnit *u, const KArray *a, const char *name, unsigned space)
     LLVMSetInitializer(table, data);
     LLVMSetGlobalConstant(table, 1);
     LLVMSetLinkage(table, LLVMPrivateLinkage);
-    LLVMSetAlignment(table, TABLE_ALIGN);
+    LLVMSetAlignment(table, CACHE_LINE);
     return table;
 }
 

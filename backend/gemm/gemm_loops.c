@@ -32,14 +32,12 @@
 
 #include <assert.h>
 
-enum { ALIGN = 64 };
-
 /* ---- memory -------------------------------------------------------------- */
 
 static Val
 scratch(const GemmCode *t, int64_t bytes, const char *name)
 {
-    return be_alloca(t->e->u, t->e->u->i8, (uint64_t)bytes, ALIGN, name);
+    return be_alloca(t->e->u, t->e->u->i8, (uint64_t)bytes, CACHE_LINE, name);
 }
 
 /* Whether some tiles cannot be stored completely: memory beyond their last row

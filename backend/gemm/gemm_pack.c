@@ -177,7 +177,7 @@ prefetch_vectors(const Pack *p)
     int64_t last = (e->tile.vectors - 1) * be_emit_vector_step(e);
     int64_t bytes = (last + e->tile.lanes) * p->t->bytes;
     Val here = be_gemm_plain_here(p->t, p->operand);
-    for (int64_t i = 0; i < bytes; i += BE_CACHE_LINE)
+    for (int64_t i = 0; i < bytes; i += CACHE_LINE)
         be_prefetch(e->u, be_offset_const(e->u, here, AHEAD * step + i), false);
 }
 

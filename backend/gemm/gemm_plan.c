@@ -439,7 +439,7 @@ stays_in_cache(const Problem *x, const GemmPlan *plan)
     while (stride % apart)
         apart /= 2;
     int64_t row =
-        be_gemm_round_up(be_gemm_plan_nr(plan) * x->bytes, BE_CACHE_LINE);
+        be_gemm_round_up(be_gemm_plan_nr(plan) * x->bytes, CACHE_LINE);
     int64_t way = apart > row ? PAGE / apart * row : PAGE;
     return plan->kc * row <= way * WAYS;
 }

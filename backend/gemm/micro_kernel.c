@@ -77,7 +77,7 @@ prefetch_b(const MicroKernel *a, Val p)
     int ahead = plan->a.segments ? FAR_AHEAD : AHEAD;
     int64_t width = be_gemm_plan_nr(plan);
     p = further(a, p, ahead * plan->b.k_stride);
-    for (int64_t i = 0; i < width; i += BE_CACHE_LINE / a->bytes)
+    for (int64_t i = 0; i < width; i += CACHE_LINE / a->bytes)
         be_prefetch(a->e->u, further(a, p, i), false);
 }
 

@@ -11,8 +11,6 @@
 #include "ir/device/device.h"
 #include "ir/plan/target.h"
 
-enum { BE_CACHE_LINE = 64 }; /* bytes of a line of a CPU's caches */
-
 typedef struct BeTarget {
     const char *name; /* of targets.def, as the rest */
     IrDeviceKind device;

@@ -8,6 +8,8 @@
 #include "ir/analysis/per_replica.h"
 
 #include "ir/analysis/hooks.h"
+#include "ir/base/cache_line.h"
+#include "ir/base/minmax.h"
 #include "ir/dataset/stage.h"
 #include "ir/type_bounds.h"
 
@@ -214,15 +216,15 @@ round_up(int64_t x, int64_t multiple)
 int64_t
 ir_stored_element(const IrModule *m, const IrStage *s, int64_t *offsets)
 {
-    enum { LINE = 64, LARGE = 1024 };
+    enum { LARGE = 1024 };
     bool is_large = element_bytes(m, s) >= (int64_t)LARGE * s->types.len;
     int64_t at = (int64_t)sizeof(int64_t), align = 1;
     for (int i = 0; i < s->types.len; i++) {
         int64_t bytes = 0;
         bool is_known = ir_type_bytes(m, &s->types.data[i], &bytes);
         if (is_known && (is_large || bytes >= LARGE)) {
-            align = LINE;
-            at = round_up(at, LINE);
+            align = CACHE_LINE;
+            at = round_up(at, CACHE_LINE);
         }
         if (offsets)
             offsets[i] = at;

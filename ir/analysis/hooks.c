@@ -7,9 +7,10 @@
 #include "ir/analysis/hooks.h"
 
 #include <assert.h>
+#include "ir/base/cache_line.h"
 #include "ir/loop.h"
 
-enum { COUNTER_BYTES = 16, LINE_BYTES = 64, PAGE_BYTES = 4096 };
+enum { COUNTER_BYTES = 16, PAGE_BYTES = 4096 };
 
 bool
 ir_is_hooked(const IrOp *op)
@@ -130,13 +131,13 @@ int64_t
 ir_align_to_line(int64_t bytes)
 {
     assert(bytes >= 0);
-    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    return (int64_t)on_lines((size_t)bytes);
 }
 
 int64_t
 ir_collective_align(int64_t bytes)
 {
-    return bytes >= PAGE_BYTES ? PAGE_BYTES : LINE_BYTES;
+    return bytes >= PAGE_BYTES ? PAGE_BYTES : CACHE_LINE;
 }
 
 int

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include "ir/analysis/per_replica.h"
 #include "ir/analysis/users.h"
+#include "ir/base/cache_line.h"
 #include "ir/base/status.h"
 #include "ir/ir.h"
 #include "ir/loop.h"
@@ -62,7 +63,7 @@ begin_lifetime(const Numbering *n, const IrValue *v, int made)
     *b = (Buffer){.begin = made - 1,
                   .end = made,
                   .bytes = bytes,
-                  .align = 64,
+                  .align = CACHE_LINE,
                   .num_values = 1};
     *IR_TABLE_SLOT(n->l->arena, n->l->values, v->number) =
         (Lifetime){b, made, made};

@@ -19,6 +19,7 @@
  * GPUs keep their tiles in shared memory, and their plans stay as they are.
  */
 #include <assert.h>
+#include "ir/base/cache_line.h"
 #include "ir/base/number/dtype.h"
 #include "ir/device/device.h"
 #include "ir/rules/build.h"
@@ -30,8 +31,7 @@ enum {
     MIN_ROWS = 4, /* fewer are no product of matrices to a CPU */
     MAX_ROWS = 64,
     MIN_BYTES = 384 << 10, /* of the matrix: it does not stay in a cache, */
-    MAX_BYTES = 16 << 20,  /* of which there are two then */
-    LINE_BYTES = 64
+    MAX_BYTES = 16 << 20   /* of which there are two then */
 };
 
 /* A matrix, and its axis of the sums. */
@@ -66,7 +66,7 @@ has_enough_iterations(const IrOp *loop)
 static int64_t
 panel_width(DType t)
 {
-    return LINE_BYTES / (int64_t)dtype_info[t].bytes;
+    return CACHE_LINE / (int64_t)dtype_info[t].bytes;
 }
 
 /* The rows of x in a product along its axis `along`; 0: they are not known. */

@@ -31,6 +31,7 @@
 #include <assert.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
+#include "ir/base/cache_line.h"
 #include "ir/ir.h"
 #include "ir/loop.h"
 
@@ -266,7 +267,8 @@ uses_of(Coalescing *s, const char *name)
     u = NEW(s->cx->arena, VarUses);
     u->var = ir_var_find(s->cx->m, name);
     u->buffer = NEW(s->cx->arena, Buffer);
-    *u->buffer = (Buffer){.fixed = true, .place = u->var->place, .align = 64};
+    *u->buffer =
+        (Buffer){.fixed = true, .place = u->var->place, .align = CACHE_LINE};
     map_set(s->vars, name, u);
     return u;
 }

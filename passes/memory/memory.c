@@ -82,9 +82,9 @@ add_launch(Device *d, const IrLaunchFootprint *room)
         d->arena, &d->rows, ir_span_of(&d->lifetimes, room->launch)->begin);
     if (!p)
         return;
-    p->given = larger(p->given, rows + bytes_staged(room->launch));
-    p->arena = larger(p->arena,
-                      ir_align_to_line(ir_launch_stage_operands(room, NULL)));
+    p->given = max_i64(p->given, rows + bytes_staged(room->launch));
+    p->arena = max_i64(p->arena,
+                       ir_align_to_line(ir_launch_stage_operands(room, NULL)));
 }
 
 static void

@@ -22,7 +22,7 @@ copy_of(Arena *a, const RtInvocation *inv, const RtValue *v)
     RtDevice *d = inv->executor->device;
     int64_t count = rt_value_count(v, inv->executor->dims);
     size_t n = (size_t)count * dtype_info[v->dtype].bytes;
-    char *bytes = rt_alloc_aligned(a, (int64_t)n);
+    char *bytes = arena_alloc_on_lines(a, n);
     if (n)
         d->ops->program->copy_out(d, bytes, rt_device_value(inv, v), n);
     return bytes;

@@ -578,8 +578,7 @@ rt_iter_shared_bytes(const RtIter *it, bool takes)
     RtStepSharing sharing;
     if (!sharing_of(it, takes, &sharing))
         return 0;
-    size_t n = rt_step_ring_bytes(&sharing);
-    return (n + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    return on_lines(rt_step_ring_bytes(&sharing));
 }
 
 void
@@ -657,7 +656,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, const RtDataOptions *options,
 {
     Arena *a = arena_new(NULL, "an input pipeline");
     /* RtWaitWord needs a larger alignment than an arena gives. */
-    RtIter *it = (RtIter *)(void *)rt_data_alloc(a, sizeof(RtIter));
+    RtIter *it = arena_alloc_on_lines(a, sizeof(RtIter));
     it->arena = a;
     it->module = m;
     it->ir = iter;

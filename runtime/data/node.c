@@ -4,17 +4,10 @@
 #include "runtime/data/node.h"
 
 #include <assert.h>
+#include "ir/base/cache_line.h"
 #include "ir/ir.h"
-#include "runtime/hal/wait.h"
 
 /* ---- elements ----------------------------------------------------------- */
-
-char *
-rt_data_alloc(Arena *a, int64_t n)
-{
-    char *room = arena_alloc(a, (size_t)n + CACHE_LINE);
-    return room + (CACHE_LINE - (uintptr_t)room % CACHE_LINE) % CACHE_LINE;
-}
 
 RtElement
 rt_element_new(const RtNode *n)
@@ -22,7 +15,7 @@ rt_element_new(const RtNode *n)
     int num = n->stage->types.len;
     RtElement e = {.data = NEW_ARRAY(n->arena, char *, (size_t)num)};
     for (int i = 0; i < num; i++)
-        e.data[i] = rt_data_alloc(n->arena, n->bytes[i]);
+        e.data[i] = arena_alloc_on_lines(n->arena, (size_t)n->bytes[i]);
     return e;
 }
 

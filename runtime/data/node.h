@@ -93,8 +93,6 @@ void rt_pipeline_deal_files(RtNode *last, RtFileDealer *dealer);
 
 /* ---- making nodes -------------------------------------------------------- */
 
-/* n zeroed bytes on a cache line. */
-char *rt_data_alloc(Arena *a, int64_t n);
 /* Memory for one element of n, batches at their bounds. */
 RtElement rt_element_new(const RtNode *n);
 /* An element of n, in memory of rt_element_new. */

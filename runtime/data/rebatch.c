@@ -13,6 +13,8 @@
  */
 #include <assert.h>
 #include <string.h>
+#include "ir/base/cache_line.h"
+#include "ir/base/minmax.h"
 #include "ir/dataset/sharding.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -292,7 +294,8 @@ rt_step_new(const RtRebatch *d)
         RtElement *part = &s.parts[r];
         part->data = NEW_ARRAY(d->arena, char *, num);
         for (size_t i = 0; i < num; i++)
-            part->data[i] = rt_data_alloc(d->arena, d->part_bytes[i]);
+            part->data[i] =
+                arena_alloc_on_lines(d->arena, (size_t)d->part_bytes[i]);
         if (rt_node_lends(input_of(d, r)))
             part->own = arena_copy(d->arena, part->data, num * sizeof(char *));
     }

@@ -37,12 +37,6 @@ struct RtStepRing {
 /* ---- where things are ---------------------------------------------------- */
 
 static size_t
-on_lines(size_t n)
-{
-    return (n + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-}
-
-static size_t
 head_bytes(const RtStepSharing *s)
 {
     size_t parts = (size_t)rt_rebatch_num_parts(s->rebatch);

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "ir/analysis/footprint.h"
-#include "runtime/hal/wait.h"
+#include "ir/base/cache_line.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
 
@@ -41,7 +41,8 @@ new_slot(RtStore *s)
 {
     Arena *a = s->of->arena;
     if (s->len == s->blocks.len * s->block_slots) {
-        char *block = rt_data_alloc(a, s->block_slots * (int64_t)s->slot_bytes);
+        char *block =
+            arena_alloc_on_lines(a, (size_t)s->block_slots * s->slot_bytes);
         VEC_PUSH(a, s->blocks, block);
     }
     if (s->len == s->most) {

@@ -93,7 +93,7 @@ rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
         executor->coll_uses =
             NEW_ARRAY(a, RtCollUse, (size_t)run->collectives.len);
     if (!run->caps->is_host_visible && !run->enqueues)
-        executor->copies = rt_alloc_aligned(a, run->max_copied_bytes);
+        executor->copies = arena_alloc_on_lines(a, (size_t)run->max_copied_bytes);
 }
 
 void
@@ -101,14 +101,6 @@ rt_executor_deinit(RtExecutor *executor)
 {
     status_free(executor->fault.cause);
     arena_release(executor->arena);
-}
-
-void *
-rt_alloc_aligned(Arena *a, int64_t bytes)
-{
-    uintptr_t at = (uintptr_t)arena_alloc(a, (size_t)bytes + RT_VALUE_ALIGN);
-    return (void *)((at + RT_VALUE_ALIGN - 1) / RT_VALUE_ALIGN *
-                    RT_VALUE_ALIGN);
 }
 
 static TfdCall
@@ -238,13 +230,13 @@ rt_read_value(RtInvocation *inv, const RtValue *v, char **scratch)
     char *copy = *scratch;
     if (inv->executor->deferred) {
         const char *from = inv->executor->deferred;
-        inv->executor->deferred += rt_deferred_align(n);
+        inv->executor->deferred += on_lines(n);
         return from;
     }
     if (d->caps->is_host_visible)
         return rt_ptr_host(at);
     d->ops->program->copy_out(d, copy, at, n);
-    *scratch = copy + rt_align((int64_t)n);
+    *scratch = copy + ir_align_to_line((int64_t)n);
     return copy;
 }
 

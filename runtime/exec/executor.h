@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "ir/analysis/batch.h"
+#include "ir/base/cache_line.h"
 #include "ir/base/number/format.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
@@ -33,14 +34,6 @@ enum {
     EXEC_FAULT,  /* this executor's fault says why */
     EXEC_STOPPED /* another executor failed, or the user interrupted */
 };
-
-enum { RT_VALUE_ALIGN = 64 }; /* bytes, of values in any memory */
-
-static inline int64_t
-rt_align(int64_t bytes)
-{
-    return (bytes + RT_VALUE_ALIGN - 1) / RT_VALUE_ALIGN * RT_VALUE_ALIGN;
-}
 
 /* ---- faults ------------------------------------------------------------ */
 
@@ -157,8 +150,5 @@ RtDevicePtr rt_row(const RtExecutor *replica, const RtValue *v);
 const char *rt_read_value(RtInvocation *inv, const RtValue *v, char **scratch);
 /* Writes all bytes of v at this point of any function. */
 void rt_write_value(RtInvocation *inv, const RtValue *v, const void *from);
-
-/* Zeroed memory of a, aligned like device arenas are for values. */
-void *rt_alloc_aligned(Arena *a, int64_t bytes);
 
 #endif

@@ -63,7 +63,7 @@ rt_summary_write_line(RtRun *run, const char *line, size_t len)
     RtSummary s = {h.step, h.is_scalar, (DType)h.dtype, h.n, NULL};
     size_t bytes = bytes_of(&s), begin = sizeof h + bytes;
     Arena *scratch = arena_new(NULL, "a summary");
-    char *data = rt_alloc_aligned(scratch, (int64_t)bytes);
+    char *data = arena_alloc_on_lines(scratch, bytes);
     memcpy(data, line + sizeof h, bytes);
     s.data = data;
     Status st = rt_summary_write(

@@ -69,7 +69,7 @@ rt_call_bounded(void (*call)(void *data), void *data, const RtBound *bound)
     Arena *a = arena_new(NULL, "a call of a library");
     Call *c = NEW(a, Call);
     pthread_t thread;
-    *c = (Call){a, call, data, rt_alloc_on_lines(a, sizeof *c->ended)};
+    *c = (Call){a, call, data, arena_alloc_on_lines(a, sizeof *c->ended)};
     Status st = thread_start(&thread, run, c, "a call of a library");
     if (st) { /* then it has no bound */
         status_free(st);

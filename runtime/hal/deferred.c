@@ -11,9 +11,8 @@ RtDeferrals *
 rt_deferrals_new(Arena *a, size_t most)
 {
     RtDeferrals *d = NEW(a, RtDeferrals);
-    d->capacity = USUAL_BYTES + rt_deferred_align(most);
-    uintptr_t at = (uintptr_t)arena_alloc(a, d->capacity + RT_DEFERRED_ALIGN);
-    d->bytes = (char *)rt_deferred_align(at);
+    d->capacity = USUAL_BYTES + on_lines(most);
+    d->bytes = arena_alloc_on_lines(a, d->capacity);
     return d;
 }
 

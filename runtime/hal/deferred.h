@@ -11,17 +11,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "ir/base/arena.h"
+#include "ir/base/cache_line.h"
 
-enum {
-    RT_DEFERRED_ALIGN = 64, /* bytes, of each copied value */
-    RT_MOST_DEFERRED = 256  /* before the host has to look */
-};
+enum { RT_MOST_DEFERRED = 256 }; /* before the host has to look */
 
 typedef struct RtDeferred RtDeferred;
 
-/* bytes: the copied values one after the other, each aligned.  0, or a status
- * with which the program ends: nothing that comes after it is looked at. */
+/* bytes: the copied values one after the other, each from a line on.  0, or a
+ * status with which the program ends: nothing that comes after it is looked at.
+ */
 typedef int32_t RtLook(const RtDeferred *item, const char *bytes);
 
 struct RtDeferred {
@@ -39,13 +37,6 @@ typedef struct RtDeferrals {
     RtDeferred items[RT_MOST_DEFERRED];
     size_t at[RT_MOST_DEFERRED]; /* in bytes */
 } RtDeferrals;
-
-static inline size_t
-rt_deferred_align(size_t bytes)
-{
-    return (bytes + RT_DEFERRED_ALIGN - 1) / RT_DEFERRED_ALIGN *
-           RT_DEFERRED_ALIGN;
-}
 
 /* With room for several, of which none has more than most bytes.  They last as
  * long as the arena. */

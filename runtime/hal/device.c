@@ -47,7 +47,7 @@ rt_parts_bytes(const RtDevicePart *parts, int num_parts)
 {
     size_t sum = 0;
     for (int i = 0; i < num_parts; i++)
-        sum += rt_deferred_align(parts[i].n);
+        sum += on_lines(parts[i].n);
     return sum;
 }
 
@@ -63,7 +63,7 @@ rt_device_defer(RtDevice *d, const RtDeferred *item, const RtDevicePart *parts,
     char *to = rt_deferrals_add(d->deferrals, item, bytes);
     for (int i = 0; i < num_parts; i++) {
         d->ops->program->copy_out(d, to, parts[i].at, parts[i].n);
-        to += rt_deferred_align(parts[i].n);
+        to += on_lines(parts[i].n);
     }
     return 0;
 }

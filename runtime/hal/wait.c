@@ -18,13 +18,6 @@
 
 enum { SPINS = 2000, SLEEP_NS = 100 * 1000 * 1000 };
 
-void *
-rt_alloc_on_lines(Arena *a, size_t bytes)
-{
-    uintptr_t at = (uintptr_t)arena_alloc(a, bytes + CACHE_LINE);
-    return (void *)((at + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
-}
-
 /* The kernel finds sleepers of one process by the address, those of several by
  * the page. */
 static int

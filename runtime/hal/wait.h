@@ -12,9 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "ir/base/arena.h"
-
-enum { CACHE_LINE = 64 };
+#include "ir/base/cache_line.h"
 
 /* A number that threads wait on; on a cache line of its own.  All zeros is a
  * word of 0, of one process. */
@@ -24,9 +22,6 @@ typedef struct RtWaitWord {
     uint32_t is_shared; /* it lies in memory that other processes map, too: set
                            before anybody waits */
 } RtWaitWord;
-
-/* Zeroed memory on cache lines of its own, for whatever has such members. */
-void *rt_alloc_on_lines(Arena *a, size_t bytes);
 
 static inline uint32_t
 rt_wait_word_load(const RtWaitWord *w)

@@ -453,7 +453,7 @@ Status
 rt_carrier_open(RtLink *link, const RtLinkAddress *all, RtCarrier **out)
 {
     Arena *a = arena_new(NULL, "messages");
-    RtCarrier *c = rt_alloc_on_lines(a, sizeof *c);
+    RtCarrier *c = arena_alloc_on_lines(a, sizeof *c);
     c->link = link;
     c->arena = a;
     c->last = &c->first;

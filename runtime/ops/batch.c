@@ -17,6 +17,7 @@
 
 #include <assert.h>
 #include "ir/analysis/footprint.h"
+#include "ir/analysis/hooks.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/run_state.h"
@@ -36,7 +37,7 @@ reserve_slot(RtRun *run, RtIterBinding *it, int64_t *places)
     int64_t end = run->arena_bytes, bytes;
     for (int i = 0; i < num_components(it); i++) {
         const IrType *t = &it->next->op->results[i]->type;
-        places[i] = rt_align(end);
+        places[i] = ir_align_to_line(end);
         if (!ir_type_bytes(run->module, t, &bytes) ||
             __builtin_add_overflow(places[i], bytes, &end))
             end = INT64_MAX; /* which is refused */
@@ -138,7 +139,7 @@ rt_follow_part(RtRun *run, const IrValue *v, int local, RtInvocation *inv,
 static void
 set_part(RtBatchPart *part, const void *data, size_t n)
 {
-    assert((uintptr_t)data % RT_VALUE_ALIGN == 0);
+    assert((uintptr_t)data % CACHE_LINE == 0);
     part->memory.address = (uintptr_t)data;
     part->memory.host = (char *)(uintptr_t)data;
     part->memory.bytes = n;

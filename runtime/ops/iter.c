@@ -82,7 +82,7 @@ new_element(RtDataClient *c, const char *name)
     rt_executor_init(&e->executor, run, -1);
     rt_invocation_init(
         &e->inv, fn, &e->executor,
-        rt_alloc_aligned(e->executor.arena, fn->ir->arena_bytes));
+        arena_alloc_on_lines(e->executor.arena, (size_t)fn->ir->arena_bytes));
     VEC_PUSH(run->arena, run->elements, e);
     e->fn.call = call_element;
     return &e->fn;

@@ -202,7 +202,7 @@ reserve_dims(RtRun *run)
 {
     if (run->caps->is_host_visible || run->enqueues)
         return OK;
-    run->dims_offset = rt_align(run->arena_bytes);
+    run->dims_offset = ir_align_to_line(run->arena_bytes);
     run->dims_bytes = ir_num_pairs(run->module) * sizeof(IrBatchSizes);
     return rt_reserve_arena(run, run->dims_offset + (int64_t)run->dims_bytes);
 }

@@ -24,7 +24,7 @@ rt_note_copies(RtRun *run, const IrOp *op)
     int64_t sum = 0, bytes;
     for (int i = 0; i < op->num_operands; i++)
         if (ir_type_bytes(run->module, &op->operands[i]->type, &bytes))
-            sum += bytes + RT_VALUE_ALIGN;
+            sum += bytes + CACHE_LINE;
     if (sum > run->max_copied_bytes)
         run->max_copied_bytes = sum;
 }

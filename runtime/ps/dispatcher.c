@@ -138,7 +138,7 @@ rt_dispatcher_open(RtPsNet *net, const RtDispatcherConfig *config,
                    RtDispatcher **out)
 {
     Arena *a = arena_new(NULL, "the coordinator");
-    RtDispatcher *d = rt_alloc_on_lines(a, sizeof *d);
+    RtDispatcher *d = arena_alloc_on_lines(a, sizeof *d);
     d->arena = a;
     d->net = net;
     d->config = *config;

@@ -36,7 +36,7 @@ rt_heartbeats_start(RtPsNet *net, const char *coordinator,
                     RtPsHeartbeat heartbeat, RtHeartbeats **out)
 {
     Arena *a = arena_new(NULL, "a heartbeat");
-    RtHeartbeats *b = rt_alloc_on_lines(a, sizeof *b);
+    RtHeartbeats *b = arena_alloc_on_lines(a, sizeof *b);
     b->arena = a;
     b->net = net;
     b->heartbeat = heartbeat;

@@ -4,6 +4,7 @@
 #include "runtime/ps/ps.h"
 
 #include <string.h>
+#include "ir/analysis/hooks.h"
 #include "ir/analysis/live.h"
 #include "ir/dataset/sharding.h"
 #include "ir/evaluation.h"
@@ -172,7 +173,7 @@ rt_ps_load(RtRun *run, const RtFunction *main)
     rt_closures_init(&ps->closures, run, main);
     if (ps->task->role != RT_ROLE_ps)
         return OK;
-    ps->staging = rt_align(run->arena_bytes);
+    ps->staging = ir_align_to_line(run->arena_bytes);
     return rt_reserve_arena(run,
                             ps->staging + rt_update_bytes(run, &ps->placement));
 }

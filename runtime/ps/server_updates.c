@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include "ir/analysis/batch.h"
+#include "ir/analysis/hooks.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/end.h"
 #include "runtime/ps/parts/batches.h"
@@ -17,7 +18,7 @@ bytes_of(const RtRun *run, const IrValue *v)
     int64_t bytes = 0;
     if (!ir_type_bytes(run->module, &v->type, &bytes))
         UNREACHABLE("an argument of an update without a size");
-    return rt_align(bytes);
+    return ir_align_to_line(bytes);
 }
 
 static int64_t

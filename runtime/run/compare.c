@@ -180,9 +180,8 @@ read_operands(Launch *l, void *const *ptrs)
         bool is_result = i >= l->op->num_operands;
         size_array(l->arena, l->inv, &value_of(l->op, i)->type, x);
         x->at = pointer_at(l->inv->executor, ptrs[i]);
-        x->cpu = rt_alloc_aligned(l->arena, (int64_t)x->bytes);
-        x->device =
-            is_result ? rt_alloc_aligned(l->arena, (int64_t)x->bytes) : NULL;
+        x->cpu = arena_alloc_on_lines(l->arena, x->bytes);
+        x->device = is_result ? arena_alloc_on_lines(l->arena, x->bytes) : NULL;
         host[i] = x->cpu;
         if ((!is_result || begins_as_operand(l, i)) &&
             !read_array(l->inv, x, x->cpu))
@@ -380,7 +379,7 @@ keep_operands(RtInvocation *inv, const RtHostOp *h)
     for (int i = 0; i < h->op->num_operands; i++) {
         Array x;
         array_of(a, inv, h, i, false, &x);
-        p->operands[set][i] = rt_alloc_aligned(a, (int64_t)x.bytes);
+        p->operands[set][i] = arena_alloc_on_lines(a, x.bytes);
         if (!read_array(inv, &x, p->operands[set][i]))
             return false;
     }
@@ -441,8 +440,8 @@ compare_result(Arena *a, RtInvocation *inv, const RtHostOp *start, int i)
     int set = (r->parts[inv->executor->replica].calls - 1) % 2;
     Array x;
     array_of(a, inv, start, i, true, &x);
-    x.cpu = rt_alloc_aligned(a, (int64_t)x.bytes);
-    x.device = rt_alloc_aligned(a, (int64_t)x.bytes);
+    x.cpu = arena_alloc_on_lines(a, x.bytes);
+    x.device = arena_alloc_on_lines(a, x.bytes);
     if (!read_array(inv, &x, x.device))
         return EXEC_STOPPED;
     combine(run, r, set, start, i, &x);

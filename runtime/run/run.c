@@ -587,7 +587,7 @@ close_run(RtRun *run, Status st)
 static Status
 enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
 {
-    char *frame = rt_alloc_aligned(run->arena, ir_frame_bytes(main_fn->ir));
+    char *frame = arena_alloc_on_lines(run->arena, (size_t)ir_frame_bytes(main_fn->ir));
     rt_invocation_init(main, main_fn, &run->main, frame);
     TRY(rt_watchdog_start(run));
     rt_locate_for_job(run);

@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "ir/base/arena.h"
+#include "ir/base/cache_line.h"
 #include "ir/base/vec.h"
 
 static void
@@ -22,6 +23,34 @@ memory_is_zeroed_aligned_and_apart(void **state)
         last = p;
     }
     arena_release(a);
+}
+
+static void
+memory_on_lines_begins_on_one(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    char *last = NULL;
+    for (size_t n = 0; n < 3000; n += 7) {
+        char *p = arena_alloc_on_lines(a, n);
+        assert_int_equal((uintptr_t)p % CACHE_LINE, 0);
+        assert_ptr_not_equal(p, last);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(p[i], 0);
+        memset(p, 0xff, n);
+        last = p;
+    }
+    arena_release(a);
+}
+
+static void
+sizes_on_lines_are_whole_lines(void **state)
+{
+    (void)state;
+    assert_int_equal(on_lines(0), 0);
+    assert_int_equal(on_lines(1), CACHE_LINE);
+    assert_int_equal(on_lines(CACHE_LINE), CACHE_LINE);
+    assert_int_equal(on_lines(CACHE_LINE + 1), 2 * CACHE_LINE);
 }
 
 static void
@@ -167,6 +196,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocations_fail_on_request),
         cmocka_unit_test(memory_is_zeroed_aligned_and_apart),
+        cmocka_unit_test(memory_on_lines_begins_on_one),
+        cmocka_unit_test(sizes_on_lines_are_whole_lines),
         cmocka_unit_test(large_allocations_leave_the_chunk_alone),
         cmocka_unit_test(release_goes_from_the_newest_to_the_oldest),
         cmocka_unit_test(bytes_include_the_children),

@@ -304,7 +304,7 @@ static void
 make_works(RtLocalComm *comm, RtCollInstance *s)
 {
     size_t devices = (size_t)comm->coll.num_devices;
-    s->works = rt_alloc_on_lines(comm->arena, devices * sizeof *s->works);
+    s->works = arena_alloc_on_lines(comm->arena, devices * sizeof *s->works);
     for (size_t i = 0; i < devices; i++) {
         RtLocalWork *w = &s->works[i];
         w->instance = s;
@@ -312,12 +312,6 @@ make_works(RtLocalComm *comm, RtCollInstance *s)
         w->participant = comm->first_participant + (int)i;
         w->counts = NEW_ARRAY(comm->arena, int64_t, (size_t)s->num);
     }
-}
-
-static size_t
-on_lines(size_t bytes)
-{
-    return (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
 }
 
 static size_t
@@ -344,7 +338,7 @@ RtCollInstance *
 rt_local_new(RtLocalComm *comm, const RtLocalNew *make)
 {
     size_t num = (size_t)make->num, local = (size_t)comm->config.num_local;
-    RtCollInstance *s = rt_alloc_on_lines(comm->arena, make->bytes);
+    RtCollInstance *s = arena_alloc_on_lines(comm->arena, make->bytes);
     s->comm = comm;
     s->config = make->config;
     s->gathers = !make->operands;
@@ -356,7 +350,7 @@ rt_local_new(RtLocalComm *comm, const RtLocalNew *make)
     s->reduces = NEW_ARRAY(comm->arena, RtAllReducePart, local * num);
     make_works(comm, s);
     if (comm->config.size == 1)
-        place(s, rt_alloc_on_lines(comm->arena, meeting_bytes(s)));
+        place(s, arena_alloc_on_lines(comm->arena, meeting_bytes(s)));
     s->next = comm->instances;
     comm->instances = s;
     return s;
@@ -392,7 +386,7 @@ rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
               const RtLocalOps *local, size_t bytes)
 {
     Arena *a = arena_new(NULL, "collectives");
-    RtLocalComm *comm = rt_alloc_on_lines(a, bytes);
+    RtLocalComm *comm = arena_alloc_on_lines(a, bytes);
     comm->coll = (RtColl){.ops = ops,
                           .num_replicas = config->num_replicas,
                           .num_devices = config->num_devices};
@@ -403,8 +397,8 @@ rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
     atomic_init(&comm->is_placed, config->size == 1);
     comm->first_participant =
         config->num_devices * config->first_local / config->num_local;
-    comm->pending = rt_alloc_on_lines(a, (size_t)config->num_devices *
-                                             sizeof *comm->pending);
+    comm->pending = arena_alloc_on_lines(a, (size_t)config->num_devices *
+                                                sizeof *comm->pending);
     return comm;
 }
 

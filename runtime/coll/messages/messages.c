@@ -195,10 +195,10 @@ instance_new(MsgComm *comm, int num)
 {
     Arena *a = comm->arena;
     size_t local = (size_t)comm->config.num_local;
-    MsgInstance *s = rt_alloc_on_lines(a, sizeof *s);
+    MsgInstance *s = arena_alloc_on_lines(a, sizeof *s);
     s->comm = comm;
     s->num = num;
-    s->parts = rt_alloc_on_lines(a, local * sizeof *s->parts);
+    s->parts = arena_alloc_on_lines(a, local * sizeof *s->parts);
     for (size_t i = 0; i < local; i++)
         s->parts[i].reduces = NEW_ARRAY(a, RtAllReducePart, (size_t)num);
     s->first = (RtCarrierJob){rt_msg_queue, s, NULL};
@@ -368,7 +368,7 @@ rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
     (void)why;
     TRY(take_algorithm(&forced));
     Arena *a = arena_new(NULL, "collectives");
-    MsgComm *comm = rt_alloc_on_lines(a, sizeof *comm);
+    MsgComm *comm = arena_alloc_on_lines(a, sizeof *comm);
     assert(config->rank == rt_carrier_rank(config->carrier) &&
            config->size == rt_carrier_size(config->carrier) &&
            config->num_local * config->size == config->num_replicas);

@@ -19,8 +19,7 @@
 enum {
     MSG_NUM_SLOTS = 4,           /* pieces in flight */
     MSG_PIECE_BYTES = 512 << 10, /* of nodes, for each process */
-    MSG_MOST_PIECE_BYTES = 4 << 20,
-    MSG_ALIGN = 64
+    MSG_MOST_PIECE_BYTES = 4 << 20
 };
 
 typedef struct MsgComm MsgComm;

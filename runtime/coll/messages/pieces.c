@@ -306,10 +306,10 @@ rt_msg_alloc(MsgComm *comm)
         p->slot = i;
         p->transfers =
             NEW_ARRAY(comm->arena, RtTransfer, 2 * (size_t)comm->size);
-        p->nodes = rt_alloc_on_lines(comm->arena, comm->node_bytes);
-        p->received = rt_alloc_on_lines(comm->arena, comm->received_bytes);
-        p->sums = rt_alloc_on_lines(comm->arena, comm->result_bytes);
-        p->result = rt_alloc_on_lines(comm->arena, comm->result_bytes);
+        p->nodes = arena_alloc_on_lines(comm->arena, comm->node_bytes);
+        p->received = arena_alloc_on_lines(comm->arena, comm->received_bytes);
+        p->sums = arena_alloc_on_lines(comm->arena, comm->result_bytes);
+        p->result = arena_alloc_on_lines(comm->arena, comm->result_bytes);
         p->in = NEW_ARRAY(comm->arena, const void *,
                           (size_t)comm->coll.num_replicas);
     }

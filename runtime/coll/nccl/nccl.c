@@ -270,7 +270,7 @@ Status
 rt_coll_nccl_open(const RtCommConfig *config, RtColl **out, Str *why)
 {
     Arena *a = arena_new(NULL, "collectives");
-    NcclComm *comm = rt_alloc_on_lines(a, sizeof *comm);
+    NcclComm *comm = arena_alloc_on_lines(a, sizeof *comm);
     size_t replicas = (size_t)config->num_replicas;
     (void)why;
     comm->coll = (RtColl){.ops = &nccl_ops,

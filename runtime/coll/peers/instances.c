@@ -32,7 +32,7 @@ make_work(RtLocalComm *comm, const PeersInstance *s, RtLocalWork *w)
     int devices = comm->coll.num_devices; /* as many phases as ring has */
     int phases = devices > PEERS_STAGED ? devices : PEERS_STAGED;
     size_t num_ptrs = (size_t)comm->coll.num_replicas + 1;
-    PeersWork *own = rt_alloc_on_lines(a, sizeof *own);
+    PeersWork *own = arena_alloc_on_lines(a, sizeof *own);
     own->ends = NEW_ARRAY(a, RtEvent, (size_t)phases);
     own->launches = NEW_ARRAY(a, PeersLaunch, (size_t)s->num_launches);
     for (int i = 0; i < s->num_launches; i++)

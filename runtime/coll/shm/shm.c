@@ -367,12 +367,6 @@ shm_done(RtCollInstance *s, int device, double timeout)
 
 /* ---- instances ---------------------------------------------------------- */
 
-static size_t
-on_lines(size_t bytes)
-{
-    return (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-}
-
 static ShmInstance *
 instance_new(RtLocalComm *comm, RtCollConfig config, int num,
              const RtReduceOperand *operands)
@@ -388,7 +382,7 @@ instance_new(RtLocalComm *comm, RtCollConfig config, int num,
     RtCollInstance *s = rt_local_new(comm, &make);
     ((ShmInstance *)s)->places_bytes = each;
     for (int i = 0; i < comm->coll.num_devices; i++) {
-        ShmWork *own = rt_alloc_on_lines(comm->arena, sizeof *own);
+        ShmWork *own = arena_alloc_on_lines(comm->arena, sizeof *own);
         own->staged_at = NEW_ARRAY(comm->arena, size_t, (size_t)num);
         own->in = NEW_ARRAY(comm->arena, const void *, replicas);
         own->out = NEW_ARRAY(comm->arena, void *,

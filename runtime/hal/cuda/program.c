@@ -167,7 +167,7 @@ program_defer(RtDevice *d, const RtDeferred *item, const RtDevicePart *parts,
         copy_out_later(c, to,
                        (CUdeviceptr)(uintptr_t)rt_ptr_address(parts[i].at),
                        parts[i].n);
-        to += rt_deferred_align(parts[i].n);
+        to += on_lines(parts[i].n);
     }
     return 0;
 }

@@ -11,8 +11,6 @@
 #include <string.h>
 #include "runtime/hal/cuda/cuda_impl.h"
 
-enum { ALIGN = 64 };
-
 static CudaStaged *
 staged(CudaStaging *s, uint64_t number)
 {
@@ -95,7 +93,7 @@ static CudaStaged *
 reserve(Cuda *c, CudaQueue *q, size_t n)
 {
     CudaStaging *s = &c->staging;
-    size_t at, rounded = (n + ALIGN - 1) / ALIGN * ALIGN;
+    size_t at, rounded = on_lines(n);
     assert(n && n <= CUDA_PIECE);
     while (!find_space(s, rounded, &at))
         retire(c);

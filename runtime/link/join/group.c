@@ -288,7 +288,7 @@ RtGroup *
 rt_link_group_open(RtCarrier *c, double timeout)
 {
     Arena *a = arena_new(NULL, "group");
-    LinkGroup *g = rt_alloc_on_lines(a, sizeof *g);
+    LinkGroup *g = arena_alloc_on_lines(a, sizeof *g);
     size_t size = (size_t)rt_carrier_size(c);
     g->group = (RtGroup){
         .ops = &link_group_ops, .rank = rt_carrier_rank(c), .size = (int)size};
@@ -296,7 +296,7 @@ rt_link_group_open(RtCarrier *c, double timeout)
     g->carrier = c;
     g->timeout = timeout;
     g->part = arena_alloc(a, SMALL_PART);
-    g->slots = rt_alloc_on_lines(a, RT_GROUP_SLOTS * sizeof *g->slots);
+    g->slots = arena_alloc_on_lines(a, RT_GROUP_SLOTS * sizeof *g->slots);
     for (int i = 0; i < RT_GROUP_SLOTS; i++) {
         Slot *s = &g->slots[i];
         s->group = g;

@@ -41,7 +41,7 @@ Status
 rt_guard_start(double seconds, RtPsGiveUp give_up, void *data, RtPsGuard **out)
 {
     Arena *a = arena_new(NULL, "a guard");
-    RtPsGuard *g = rt_alloc_on_lines(a, sizeof *g);
+    RtPsGuard *g = arena_alloc_on_lines(a, sizeof *g);
     g->arena = a;
     g->seconds = seconds;
     g->give_up = give_up;

@@ -30,20 +30,13 @@ milliseconds(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void
-count_op(IrOp *op, void *count)
-{
-    (void)op;
-    ++*(int64_t *)count;
-}
-
 /* A pass makes few operations of each one, but the total has a limit. */
 static bool
 check_growth(const IrModule *m, Diag *d)
 {
     int64_t count = 0;
     for (const IrFunc *fn = m->first; fn; fn = fn->next)
-        ir_walk(fn->body, count_op, &count);
+        count += pass_num_ops_of(fn->body);
     if (count <= limit_value(LIMIT_placed))
         return true;
     const char *note = limit_note(m->arena, LIMIT_placed);

@@ -7,6 +7,7 @@
  * windows.
  */
 #include "backend/kernel/kernel_expr.h"
+#include "ir/axes.h"
 #include "ir/rules/pairs.h"
 #include "ir/rules/tf32.h"
 #include "ir/rules/windows.h"
@@ -22,16 +23,6 @@ add_range(Build *b, KRanges *ranges, Dim extent)
     ExprVar *v = be_expr_loop_var(b, extent);
     ranges->vars[ranges->count++] = &v->var;
     return be_lin_var(b, v);
-}
-
-static bool
-has_axis(const int64_t *axes, int count, int axis)
-{
-    for (int i = 0; i < count; i++) {
-        if (axes[i] == axis)
-            return true;
-    }
-    return false;
 }
 
 static KReduce
@@ -55,7 +46,7 @@ be_at_reduce(Build *b, const IrOp *op, const View *view, Expr *guard)
     const int64_t *axes = ir_ints(op, A_axes, &count);
     View at = be_view_of(b, x);
     for (int i = 0; i < at.shape.rank; i++) {
-        bool reduced = has_axis(axes, count, i);
+        bool reduced = ir_axes_have(axes, count, i);
         at.at[i] = reduced ? add_range(b, &n.reduce.ranges, at.shape.dims[i])
                            : view->at[kept];
         kept += !reduced || ir_int(op, A_keepdims);
@@ -93,7 +84,7 @@ set_kept(const IrOp *op, const View *view, View *at, IrAttrName batch,
         int which = position(batches, num_batch, i);
         if (which >= 0)
             at->at[i] = view->at[which];
-        else if (!has_axis(contracts, num_contract, i))
+        else if (!ir_axes_have(contracts, num_contract, i))
             at->at[i] = view->at[next++];
     }
     return next;

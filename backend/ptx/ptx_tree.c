@@ -13,11 +13,7 @@
  */
 #include "backend/ptx/ptx_emit.h"
 
-static int
-least(int x, int y)
-{
-    return x < y ? x : y;
-}
+#include "ir/base/minmax.h"
 
 static EmitPartial
 shuffle(const PtxTree *t, EmitPartial x, int distance)
@@ -32,14 +28,14 @@ shuffle(const PtxTree *t, EmitPartial x, int distance)
 static void
 fold_rounds(PtxTree *t)
 {
-    int have = least(t->have, t->rounds);
+    int have = min_int(t->have, t->rounds);
     for (int half = t->rounds / 2; half; half /= 2) {
         for (int i = 0; i < half && i + half < have; i++)
             for (int row = 0; row < t->width; row++) {
                 EmitPartial *x = &t->v[i * t->width + row];
                 *x = be_fold_combine(t->fold, *x, x[half * t->width]);
             }
-        have = least(have, half);
+        have = min_int(have, half);
     }
 }
 

@@ -13,25 +13,13 @@
 #include "ir/dataset/stage.h"
 #include "ir/type_bounds.h"
 
-static int64_t
-smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t
-larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* a * b, neither of them negative; IR_MAX_BYTES if the product is larger. */
 static int64_t
 bytes_times(int64_t a, int64_t b)
 {
     int64_t all;
     bool over = __builtin_mul_overflow(a, b, &all);
-    return over ? IR_MAX_BYTES : smaller(all, IR_MAX_BYTES);
+    return over ? IR_MAX_BYTES : min_i64(all, IR_MAX_BYTES);
 }
 
 /* ---- how many elements -------------------------------------------------- */
@@ -99,7 +87,7 @@ count_joined(const IrModule *m, const IrStage *s, int64_t n)
     const IrDataset *other = ir_dataset_find(m, s->other);
     int64_t all, k = ir_stage_count(m, other, other->stages.len - 1);
     if (s->kind == STAGE_zip)
-        return k < 0 ? n : n < 0 ? k : smaller(n, k);
+        return k < 0 ? n : n < 0 ? k : min_i64(n, k);
     return k < 0 || n < 0 || __builtin_add_overflow(n, k, &all) ? -1 : all;
 }
 
@@ -118,7 +106,7 @@ ir_stage_count(const IrModule *m, const IrDataset *d, int stage)
     if (ir_stage_info[s->kind].has_other)
         return count_joined(m, s, n);
     if (s->kind == STAGE_take)
-        return n < 0 ? s->ints[0] : smaller(n, s->ints[0]);
+        return n < 0 ? s->ints[0] : min_i64(n, s->ints[0]);
     return n < 0 ? -1 : count_after(m, s, n);
 }
 
@@ -141,7 +129,7 @@ ahead_after(const IrModule *m, const IrStage *s, int64_t n)
         break;
     case STAGE_unbatch:
         rows = count_rows(m, s - 1, n);
-        return rows < 0 ? IR_MAX_PREFETCH : smaller(rows, IR_MAX_PREFETCH);
+        return rows < 0 ? IR_MAX_PREFETCH : min_i64(rows, IR_MAX_PREFETCH);
     default:
         break;
     }
@@ -160,9 +148,9 @@ dataset_ahead(const IrModule *m, const IrDataset *d)
             ahead = ahead_after(m, s, ahead);
         if (s->other)
             ahead =
-                larger(ahead, dataset_ahead(m, ir_dataset_find(m, s->other)));
+                max_i64(ahead, dataset_ahead(m, ir_dataset_find(m, s->other)));
         if (s->kind == STAGE_prefetch)
-            ahead = larger(ahead, s->ints[0]);
+            ahead = max_i64(ahead, s->ints[0]);
     }
     return ahead;
 }
@@ -172,10 +160,10 @@ ir_iter_ahead(const IrModule *m, const IrIter *it)
 {
     int64_t ahead = -1;
     for (int i = 0; i < it->datasets.len; i++)
-        ahead = larger(
+        ahead = max_i64(
             ahead, dataset_ahead(m, ir_dataset_find(m, it->datasets.data[i])));
     ahead = ahead < 0 ? USUAL_STEPS_AHEAD : ahead;
-    return it->buffer > 1 ? larger(ahead, it->buffer) : ahead;
+    return it->buffer > 1 ? max_i64(ahead, it->buffer) : ahead;
 }
 
 int64_t
@@ -187,7 +175,7 @@ ir_iter_fetched(const IrIter *it)
 int64_t
 ir_iter_steps(const IrModule *m, const IrIter *it)
 {
-    return 1 + larger(ir_iter_ahead(m, it), 1);
+    return 1 + max_i64(ir_iter_ahead(m, it), 1);
 }
 
 /* ---- how large they are ------------------------------------------------- */
@@ -334,7 +322,7 @@ ir_iter_bytes(const IrModule *m, const IrIter *it)
         const IrDataset *d = ir_dataset_find(m, it->datasets.data[i]);
         int64_t element = element_bytes(m, &VEC_LAST(d->stages));
         sum += bytes_times(pipelines_each(m, it), pipeline_bytes(m, d));
-        most = larger(most, element);
+        most = max_i64(most, element);
     }
     int64_t steps = ir_iter_steps(m, it);
     int64_t elements =
@@ -407,8 +395,8 @@ union_bytes(const OwnBytes *o)
         qsort(o->lines.data, (size_t)o->lines.len / 2, 2 * sizeof(int64_t),
               by_begin);
     for (int i = 0; i < o->lines.len; i += 2) {
-        int64_t from = larger(end, o->lines.data[i]);
-        end = larger(end, o->lines.data[i + 1]);
+        int64_t from = max_i64(end, o->lines.data[i]);
+        end = max_i64(end, o->lines.data[i + 1]);
         sum += end - from > 0 ? end - from : 0;
     }
     return sum;
@@ -489,7 +477,7 @@ extend(Rooms *s, const IrType *t, IrPlace place, IrSpace space)
 {
     int64_t bytes;
     if (place.space == space && ir_type_bytes(s->module, t, &bytes))
-        s->rows_end = larger(s->rows_end, place.offset + bytes);
+        s->rows_end = max_i64(s->rows_end, place.offset + bytes);
 }
 
 static void
@@ -549,9 +537,9 @@ ir_launch_stage_operands(const IrLaunchFootprint *r, int64_t *offsets)
 {
     assert(r->launch->kind == OP_launch && r->rows_end >= 0);
     const IrOp *op = r->launch;
-    int64_t end = larger(r->rows_end, larger(program_end(op, A_program),
-                                             program_end(op, A_full)));
-    end = larger(end, program_end(op, A_worker));
+    int64_t end = max_i64(r->rows_end, max_i64(program_end(op, A_program),
+                                               program_end(op, A_full)));
+    end = max_i64(end, program_end(op, A_worker));
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *v = op->operands[i];
         int64_t bytes;
@@ -559,7 +547,7 @@ ir_launch_stage_operands(const IrLaunchFootprint *r, int64_t *offsets)
             !ir_type_bytes(op->module, &v->type, &bytes))
             continue;
         int64_t offset = ir_align_to_line(end);
-        end = smaller(offset + bytes, INT64_C(1) << MAX_BITS);
+        end = min_i64(offset + bytes, INT64_C(1) << MAX_BITS);
         if (offsets)
             offsets[i] = offset;
     }

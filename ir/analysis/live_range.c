@@ -11,14 +11,9 @@
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/lifetime.h"
 #include "ir/analysis/footprint.h"
+#include "ir/base/minmax.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
-
-static int64_t
-larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- collecting the ranges ---------------------------------------------- */
 
@@ -102,10 +97,10 @@ bytes_together(IrLiveRanges *live)
     sort(live, by_offset);
     for (int i = 0; i < live->len; i++) {
         const IrLiveRange *s = &live->data[i];
-        int64_t from = larger(s->from, past);
+        int64_t from = max_i64(s->from, past);
         if (s->to > from)
             sum += s->to - from;
-        past = larger(past, s->to);
+        past = max_i64(past, s->to);
     }
     return sum;
 }
@@ -167,7 +162,7 @@ ir_vars_end(const IrModule *m)
     for (int i = 0; i < m->vars.len; i++) {
         const IrVar *v = m->vars.data[i];
         if (ir_type_bytes(m, &v->type, &bytes))
-            end = larger(end, v->place.offset + bytes);
+            end = max_i64(end, v->place.offset + bytes);
     }
     return ir_align_to_line(end);
 }

@@ -84,19 +84,12 @@ iterations(PassCx *cx, const IrOp *op)
     return -1;
 }
 
-static void
-count_op(IrOp *op, void *count)
-{
-    (void)op;
-    ++*(int64_t *)count;
-}
-
 /* Counts the operations that count iterations of op are; loops within loops add
  * up.  False, with an error, if they are too many. */
 static bool
 count_unrolled(PassCx *cx, const IrOp *op, int64_t count)
 {
-    int64_t most = limit_value(LIMIT_unroll), size = 0, made;
+    int64_t most = limit_value(LIMIT_unroll), made;
     if (count > most)
         pass_grad_error(cx, op, limit_note(cx->arena, LIMIT_unroll),
                         "gradients through %lld iterations: at most %lld are "
@@ -104,8 +97,7 @@ count_unrolled(PassCx *cx, const IrOp *op, int64_t count)
                         (long long)count, (long long)most);
     if (count < 0 || count > most)
         return false;
-    ir_walk_op((IrOp *)op, count_op, &size);
-    if (!__builtin_mul_overflow(size, count, &made))
+    if (!__builtin_mul_overflow(pass_num_ops(op), count, &made))
         cx->num_unrolled += made;
     if (cx->num_unrolled <= limit_value(LIMIT_placed))
         return true;
@@ -146,12 +138,12 @@ bool
 pass_grad_stays_loop(const IrOp *op)
 {
     Scalar count;
-    int64_t size = 0, made;
+    int64_t made;
     if (op->kind != OP_for || !ir_const_known(op->operands[0], &count) ||
         count.i > limit_value(LIMIT_unroll) || !has_room(op))
         return false;
-    ir_walk_op((IrOp *)op, count_op, &size);
-    return !__builtin_mul_overflow(size, count.i, &made) && made > MAX_UNROLLED;
+    return !__builtin_mul_overflow(pass_num_ops(op), count.i, &made) &&
+           made > MAX_UNROLLED;
 }
 
 bool

@@ -6,6 +6,7 @@
  * omitted ones get zeros.
  */
 #include <string.h>
+#include "ir/axes.h"
 #include "ir/base/status.h"
 #include "ir/rules/build.h"
 #include "ir/rules/windows.h"
@@ -221,22 +222,14 @@ split_axes(const IrOp *op, IrAttrName a)
     return r;
 }
 
-static bool
-has_axis(const SplitAxes *a, int64_t axis)
-{
-    for (int i = 0; i < a->n; i++)
-        if (a->axis[i] == axis)
-            return true;
-    return false;
-}
-
 /* The axes of rank that are in neither list. */
 static SplitAxes
 free_axes(int rank, const SplitAxes *contract, const SplitAxes *batch)
 {
     SplitAxes r = {.n = 0};
     for (int i = 0; i < rank; i++)
-        if (!has_axis(contract, i) && !has_axis(batch, i))
+        if (!ir_axes_have(contract->axis, contract->n, i) &&
+            !ir_axes_have(batch->axis, batch->n, i))
             r.axis[r.n++] = i;
     return r;
 }

@@ -26,6 +26,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/base/minmax.h"
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/type_bounds.h"
@@ -98,18 +99,6 @@ is_full(const Bucket *bk, const IrOp *op, int64_t bytes)
 {
     int64_t limit = limit_of(bk, op);
     return limit > 0 && bytes > limit;
-}
-
-static int
-max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-static int
-min_int(int a, int b)
-{
-    return a < b ? a : b;
 }
 
 /* Whether op combines what another all_reduce of its block gave.  Such a one

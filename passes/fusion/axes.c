@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "ir/axes.h"
 #include "ir/base/vec.h"
 
 struct Axes {
@@ -89,15 +90,6 @@ join_last(Axes *x, const IrValue *v, const IrValue *w)
         join(x, v, i, w, i + skip);
 }
 
-static bool
-has_axis(const int64_t *axes, int count, int axis)
-{
-    for (int i = 0; i < count; i++)
-        if (axes[i] == axis)
-            return true;
-    return false;
-}
-
 static void
 join_kept(Axes *x, const IrOp *op)
 {
@@ -105,7 +97,7 @@ join_kept(Axes *x, const IrOp *op)
     int count, kept = 0;
     const int64_t *axes = ir_ints(op, A_axes, &count);
     for (int i = 0; i < v->type.rank; i++) {
-        bool reduced = has_axis(axes, count, i);
+        bool reduced = ir_axes_have(axes, count, i);
         if (!reduced)
             join(x, v, i, w, kept);
         kept += !reduced || ir_int(op, A_keepdims);
@@ -165,7 +157,7 @@ join_unmoved(Axes *x, const IrOp *op, const IrValue *v)
         from = ir_ints(op, op->kind == OP_pad ? A_low : A_start, &count);
     }
     for (int i = 0; i < v->type.rank; i++) {
-        bool moved = reverses ? has_axis(axes, count, i)
+        bool moved = reverses ? ir_axes_have(axes, count, i)
                      : concats
                          ? ir_int(op, A_axis) == i
                          : step[i] != 1 || from[i] != 0 ||

@@ -29,9 +29,10 @@
 #include <stdlib.h>
 #include "ir/device/device.h"
 #include "ir/ir.h"
+#include "ir/axes.h"
 #include "ir/rules/build.h"
-#include "ir/table.h"
 #include "ir/rules/sums.h"
+#include "ir/table.h"
 #include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
 #include "passes/support/op_index.h"
@@ -100,17 +101,6 @@ is_wide(const Region *r, const IrValue *v, int axis)
 }
 
 static bool
-has_axis(const IrOp *op, IrAttrName a, int axis)
-{
-    int n;
-    const int64_t *axes = ir_ints(op, a, &n);
-    for (int i = 0; i < n; i++)
-        if (axes[i] == axis)
-            return true;
-    return false;
-}
-
-static bool
 is_elementwise(const IrOp *op)
 {
     return (ir_op_info[op->kind].traits & ELEMENTWISE) &&
@@ -162,7 +152,8 @@ product_axis(const IrOp *dot, int side, int axis)
     ir_ints(dot, A_batch_x, &num_batch);
     ir_ints(dot, A_contract_x, &num_contract);
     for (int i = 0; i < axis; i++)
-        free_before += !has_axis(dot, batch, i) && !has_axis(dot, contract, i);
+        free_before +=
+            !ir_has_axis(dot, batch, i) && !ir_has_axis(dot, contract, i);
     int of_x = dot->operands[0]->type.rank - num_batch - num_contract;
     return num_batch + (side ? of_x : 0) + free_before;
 }
@@ -250,9 +241,9 @@ add_product(Region *r, IrOp *dot, const IrValue *v, int axis)
     ir_ints(dot, A_contract_x, &n);
     if (dot->operands[!side] == v || n != 1)
         r->ok = false;
-    else if (has_axis(dot, side ? A_contract_y : A_contract_x, axis))
+    else if (ir_has_axis(dot, side ? A_contract_y : A_contract_x, axis))
         add(r, result, ROLE_total, -1, true);
-    else if (has_axis(dot, side ? A_batch_y : A_batch_x, axis))
+    else if (ir_has_axis(dot, side ? A_batch_y : A_batch_x, axis))
         r->ok = false;
     else
         add(r, result, ROLE_rows, product_axis(dot, side, axis), true);
@@ -311,7 +302,7 @@ rows_of_operand(Region *r, const IrOp *op, int i)
         IrAttrName batch = i ? A_batch_y : A_batch_x;
         IrAttrName along = i ? A_contract_y : A_contract_x;
         for (int j = 0; j < o->type.rank; j++)
-            if (!has_axis(op, batch, j) && !has_axis(op, along, j) &&
+            if (!ir_has_axis(op, batch, j) && !ir_has_axis(op, along, j) &&
                 product_axis(op, i, j) == k->axis)
                 return j;
         return -1;

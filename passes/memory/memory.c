@@ -12,14 +12,9 @@
 #include "ir/analysis/lifetime.h"
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/live_range.h"
+#include "ir/base/minmax.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
-
-static int64_t
-larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- a device ----------------------------------------------------------- */
 
@@ -50,8 +45,8 @@ add_program(Device *d, IrFunc *fn, int64_t past)
     const char *name = fn->variant_of ? fn->variant_of : fn->worker_of;
     ProgramMemory *of = name ? find_program(d->memory, name) : NULL;
     if (of) {
-        of->arena = larger(of->arena, p.arena);
-        of->live = larger(of->live, p.live);
+        of->arena = max_i64(of->arena, p.arena);
+        of->live = max_i64(of->live, p.live);
     } else {
         VEC_PUSH(d->arena, d->memory->programs, p);
     }
@@ -126,8 +121,8 @@ pass_device_memory(Arena *a, const IrModule *m)
     dm.live = dm.vars + dm.rows;
     for (int i = 0; i < dm.programs.len; i++) {
         const ProgramMemory *p = &dm.programs.data[i];
-        dm.arena = larger(dm.arena, p->arena);
-        dm.live = larger(dm.live, dm.vars + p->given + p->live);
+        dm.arena = max_i64(dm.arena, p->arena);
+        dm.live = max_i64(dm.live, dm.vars + p->given + p->live);
     }
     return dm;
 }

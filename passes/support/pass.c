@@ -3,6 +3,29 @@
  */
 #include "passes/support/pass.h"
 
+static void
+count(IrOp *op, void *num)
+{
+    (void)op;
+    ++*(int64_t *)num;
+}
+
+int64_t
+pass_num_ops(const IrOp *op)
+{
+    int64_t num = 0;
+    ir_walk_op((IrOp *)op, count, &num);
+    return num;
+}
+
+int64_t
+pass_num_ops_of(const IrBlock *b)
+{
+    int64_t num = 0;
+    ir_walk((IrBlock *)b, count, &num);
+    return num;
+}
+
 PassStage
 pass_stage(const IrModule *m)
 {

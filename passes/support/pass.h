@@ -42,6 +42,10 @@ typedef enum PassStage {
 
 PassStage pass_stage(const IrModule *m);
 
+/* Operations: op and those below it; those of a block and below it. */
+int64_t pass_num_ops(const IrOp *op);
+int64_t pass_num_ops_of(const IrBlock *b);
+
 /* The passes: each changes cx->m in place, or reports an error in the program
  * and returns false. */
 #define PASS(name, first, last, doc) bool pass_##name(PassCx *cx);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "ir/base/hash/crc.h"
 #include "ir/base/io/file.h"
+#include "ir/base/io/protobuf.h"
 #include "ir/base/str.h"
 
 enum { NUM_BUCKETS = 30, MAX_TRIES = 1000 };
@@ -27,8 +28,6 @@ struct RtEvents {
 };
 
 /* ---- protocol buffers --------------------------------------------------- */
-
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 static void
 add_varint(Str *s, uint64_t x)
@@ -53,9 +52,9 @@ add_32(Str *s, uint32_t x)
 }
 
 static void
-add_key(Str *s, unsigned field, unsigned wire)
+add_key(Str *s, unsigned field, WireType wire)
 {
-    add_varint(s, field << 3 | wire);
+    add_varint(s, field << 3 | (unsigned)wire);
 }
 
 static void

@@ -16,20 +16,9 @@
 
 #include <endian.h>
 #include <string.h>
+#include "ir/base/io/protobuf.h"
 
 /* ---- protocol buffers ---------------------------------------------------- */
-
-/* How a field is encoded: three bits. */
-typedef enum WireType {
-    WIRE_VARINT,
-    WIRE_64,
-    WIRE_BYTES,
-    WIRE_GROUP, /* groups, which nobody writes any more */
-    WIRE_END_GROUP,
-    WIRE_32,
-    WIRE_NONE_6, /* not used */
-    WIRE_NONE_7
-} WireType;
 
 typedef struct Wire {
     const char *at, *end;

@@ -15,6 +15,7 @@
 #include "ir/base/hash/hash.h"
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
+#include "ir/base/minmax.h"
 #include "ir/ir.h"
 
 typedef struct Path {
@@ -411,22 +412,16 @@ rt_files_new(RtNode *n, const RtDataOptions *options)
 
 /* ---- sharding ------------------------------------------------------------ */
 
-static int64_t
-least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int64_t
 rt_pipeline_num_files(const RtNode *last)
 {
     int64_t n = INT64_MAX;
     for (; last->input; last = last->input)
         if (last->other)
-            n = least(n, rt_pipeline_num_files(last->other));
+            n = min_i64(n, rt_pipeline_num_files(last->other));
     if (last->ops != &files_ops)
         return 0;
-    return least(n, ((const Files *)last->state)->paths.len);
+    return min_i64(n, ((const Files *)last->state)->paths.len);
 }
 
 void

@@ -355,12 +355,6 @@ give_rows(const RtRebatch *d, RtElement *part, int64_t first, int64_t n)
     part->rows += n;
 }
 
-static int64_t
-min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- parts -------------------------------------------------------------- */
 
 /* Part `at` of the current batch: the same for all workers. */
@@ -369,8 +363,8 @@ give_equal_part(const RtRebatch *d, RtElement *part, int64_t at)
 {
     int64_t rows = d->element.rows;
     int64_t each = (rows + d->num_replicas - 1) / d->num_replicas;
-    int64_t first = min64(at * each, rows);
-    give_rows(d, part, first, min64(each, rows - first));
+    int64_t first = min_i64(at * each, rows);
+    give_rows(d, part, first, min_i64(each, rows - first));
 }
 
 /* The only replica takes whole batches, without a copy. */
@@ -431,7 +425,7 @@ fill_part(RtRebatch *d, RtElement *part, int64_t size)
             TRY(next_batch(d));
         if (d->ended)
             return OK;
-        int64_t n = min64(size - part->rows, d->element.rows - d->taken);
+        int64_t n = min_i64(size - part->rows, d->element.rows - d->taken);
         give_rows(d, part, d->taken, n);
         d->taken += n;
     }

@@ -7,6 +7,7 @@
  */
 #include "runtime/run/coll_stats.h"
 
+#include "ir/base/minmax.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/link/carrier.h"
 #include "runtime/run/memory.h"
@@ -61,12 +62,6 @@ use_of(const RtRun *run, int collective)
     return use;
 }
 
-static int64_t
-greater(int64_t x, int64_t y)
-{
-    return x > y ? x : y;
-}
-
 static void
 add_part(void *data, int rank, const void *part, size_t n)
 {
@@ -75,15 +70,15 @@ add_part(void *data, int rank, const void *part, size_t n)
     const Use *uses = (const Use *)(const void *)(sent + 1);
     (void)rank;
     (void)n;
-    t->busiest.messages = greater(t->busiest.messages, sent->messages);
-    t->busiest.bytes = greater(t->busiest.bytes, sent->bytes);
+    t->busiest.messages = max_i64(t->busiest.messages, sent->messages);
+    t->busiest.bytes = max_i64(t->busiest.bytes, sent->bytes);
     t->busiest.near_messages =
-        greater(t->busiest.near_messages, sent->near_messages);
-    t->busiest.near_bytes = greater(t->busiest.near_bytes, sent->near_bytes);
+        max_i64(t->busiest.near_messages, sent->near_messages);
+    t->busiest.near_bytes = max_i64(t->busiest.near_bytes, sent->near_bytes);
     for (int i = 0; i < t->num; i++) {
         t->uses[i].bytes += uses[i].bytes;
         t->uses[i].nanoseconds =
-            greater(t->uses[i].nanoseconds, uses[i].nanoseconds);
+            max_i64(t->uses[i].nanoseconds, uses[i].nanoseconds);
     }
 }
 

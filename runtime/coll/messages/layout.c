@@ -3,6 +3,8 @@
  */
 #include "runtime/coll/messages/layout.h"
 
+#include "ir/base/minmax.h"
+
 static int64_t
 steps_of(int64_t count)
 {
@@ -68,12 +70,6 @@ rt_layout_bytes(const RtLayout *l, RtForm form, RtSteps s)
     return rt_layout_offset(l, form, s.end) - begin;
 }
 
-static int64_t
-least(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
-
 bool
 rt_layout_next(const RtLayout *l, RtSteps s, RtFragment *f)
 {
@@ -87,7 +83,7 @@ rt_layout_next(const RtLayout *l, RtSteps s, RtFragment *f)
     const RtLayoutOperand *o = &l->operands[i];
     int64_t begin = s.begin > o->first ? s.begin - o->first : 0;
     *f = (RtFragment){i, begin * COLL_SLICE_STEP,
-                      least((s.end - o->first) * COLL_SLICE_STEP, o->count)};
+                      min_i64((s.end - o->first) * COLL_SLICE_STEP, o->count)};
     return true;
 }
 

@@ -10,6 +10,8 @@
  * messages of a pair have the same one at the same time.
  */
 #include <assert.h>
+
+#include "ir/base/minmax.h"
 #include <string.h>
 #include "runtime/coll/messages/messages_impl.h"
 
@@ -264,12 +266,6 @@ rt_msg_cancel(RtCarrierJob *job)
 /* ---- memory ---------------------------------------------------------------
  */
 
-static size_t
-greater(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
-
 /* Of a piece of this instance. */
 static void
 count_instance(MsgComm *comm, const MsgInstance *s)
@@ -287,11 +283,11 @@ count_instance(MsgComm *comm, const MsgInstance *s)
     whole = whole < all ? whole : all;
     size_t slices = num * (piece / (size_t)comm->size + 1);
     size_t uneven = (size_t)comm->size; /* slices of slices */
-    size_t received = greater(greater(slices, piece) + uneven, num * whole);
+    size_t received = max_size(max_size(slices, piece) + uneven, num * whole);
     comm->node_bytes =
-        greater(comm->node_bytes, (size_t)s->nodes->most * piece * step);
-    comm->received_bytes = greater(comm->received_bytes, received * step);
-    comm->result_bytes = greater(comm->result_bytes, piece * step);
+        max_size(comm->node_bytes, (size_t)s->nodes->most * piece * step);
+    comm->received_bytes = max_size(comm->received_bytes, received * step);
+    comm->result_bytes = max_size(comm->result_bytes, piece * step);
 }
 
 void

@@ -7,6 +7,7 @@
 #include "runtime/link/near/ring.h"
 
 #include <string.h>
+#include "ir/base/minmax.h"
 
 enum { PART = 32 << 10 };
 
@@ -22,17 +23,11 @@ rt_ring_room(const RtRing *r)
     return RT_RING_BYTES - rt_ring_filled(r);
 }
 
-static size_t
-least(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
-
 /* A part ends with the ring's memory, too. */
 static size_t
 part_at(uint64_t at, size_t n)
 {
-    return least(least(n, PART), RT_RING_BYTES - at % RT_RING_BYTES);
+    return min_size(min_size(n, PART), RT_RING_BYTES - at % RT_RING_BYTES);
 }
 
 size_t
@@ -41,7 +36,7 @@ rt_ring_write(RtRing *r, const void *from, size_t n)
     size_t done = 0;
     for (size_t room; done < n && (room = rt_ring_room(r)) > 0;) {
         uint64_t at = atomic_load_explicit(&r->written, memory_order_relaxed);
-        size_t part = part_at(at, least(room, n - done));
+        size_t part = part_at(at, min_size(room, n - done));
         memcpy(r->bytes + at % RT_RING_BYTES, (const char *)from + done, part);
         atomic_store(&r->written, at + part);
         done += part;
@@ -55,7 +50,7 @@ rt_ring_read(RtRing *r, void *to, size_t n)
     size_t done = 0;
     for (size_t filled; done < n && (filled = rt_ring_filled(r)) > 0;) {
         uint64_t at = atomic_load_explicit(&r->read, memory_order_relaxed);
-        size_t part = part_at(at, least(filled, n - done));
+        size_t part = part_at(at, min_size(filled, n - done));
         if (to)
             memcpy((char *)to + done, r->bytes + at % RT_RING_BYTES, part);
         atomic_store(&r->read, at + part);

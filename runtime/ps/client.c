@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 #include "ir/analysis/per_replica.h"
+#include "ir/base/minmax.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/data/data.h"
@@ -308,16 +309,15 @@ push_anew(RtPsClient *c)
 static Status
 set_part_of(RtPsClient *c, const RtCut *cut, const RtPart *part)
 {
-    int64_t each = part->bytes / part->rows;
-    int64_t most = c->next_id ? RT_PS_MUCH / (each ? each : 1) + 1 : part->rows;
+    int64_t most =
+        c->next_id ? rt_part_rows_of_bytes(part, RT_PS_MUCH) : part->rows;
     for (int64_t first = 0; first < part->rows; first += most) {
-        int64_t left = part->rows - first;
+        int64_t num = min_i64(most, part->rows - first);
         RtPsPushed *push =
             &pending(c, c->num_pending - 1)->pushes[part->server];
         if (c->next_id && push->num && push->request.bytes.len > RT_PS_MUCH)
             TRY(push_anew(c));
-        rt_cut_write_rows(cut, part, first, left < most ? left : most,
-                          push_to(c, cut, part));
+        rt_cut_write_rows(cut, part, first, num, push_to(c, cut, part));
     }
     return OK;
 }

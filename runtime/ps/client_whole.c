@@ -6,18 +6,19 @@
  */
 #include "runtime/ps/client_impl.h"
 
+#include "ir/base/minmax.h"
+
 /* A part of many bytes in rows, one message after another. */
 static Status
 pull_by_rows(RtPsClient *c, const RtPart *part)
 {
     Status st = OK;
-    int64_t most = RT_PS_MUCH / (part->bytes / part->rows) + 1;
+    int64_t most = rt_part_rows_of_bytes(part, RT_PS_MUCH);
     Arena *scratch = arena_new(NULL, "numbers of rows");
     RtPsWantedRows w = {.part = part,
                         .rows = NEW_ARRAY(scratch, int64_t, (size_t)most)};
     for (int64_t first = 0; first < part->rows && !st; first += w.num) {
-        int64_t left = part->rows - first;
-        w.num = left < most ? left : most;
+        w.num = min_i64(most, part->rows - first);
         for (int64_t i = 0; i < w.num; i++)
             w.rows[i] = first + i;
         rt_client_want_rows(c, part - c->placement->parts.data, &w);
@@ -67,12 +68,9 @@ rt_ps_set_all(RtPsClient *c)
 {
     for (int i = 0; i < c->placement->parts.len; i++) {
         const RtPart *part = &c->placement->parts.data[i];
-        int64_t most =
-            part->rows ? RT_PS_MUCH / (part->bytes / part->rows + 1) + 1 : 0;
-        for (int64_t first = 0; first < part->rows; first += most) {
-            int64_t left = part->rows - first;
-            TRY(set_rows_of(c, part, first, left < most ? left : most));
-        }
+        int64_t most = rt_part_rows_of_bytes(part, RT_PS_MUCH);
+        for (int64_t first = 0; first < part->rows; first += most)
+            TRY(set_rows_of(c, part, first, min_i64(most, part->rows - first)));
     }
     return OK;
 }

@@ -385,6 +385,14 @@ rt_server_slots(const RtPlacement *p, int server)
     return num;
 }
 
+int64_t
+rt_part_rows_of_bytes(const RtPart *part, int64_t bytes)
+{
+    int64_t each = part->rows ? part->bytes / part->rows : 0;
+    int64_t rows = each ? bytes / each : part->rows;
+    return rows > 1 ? rows : 1;
+}
+
 int
 rt_part_with(const RtPart *parts, int num, int64_t row)
 {

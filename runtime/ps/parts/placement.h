@@ -65,6 +65,9 @@ const RtPushOp *rt_push_of(const RtPlacement *p, const IrOp *op);
  * variable has: 0. */
 int rt_part_with(const RtPart *parts, int num, int64_t row);
 
+/* Its rows that have so many bytes at most, but one row at least. */
+int64_t rt_part_rows_of_bytes(const RtPart *part, int64_t bytes);
+
 /* The part of an update's variables. */
 static inline const RtPart *
 rt_update_part(const RtPlacement *p, const RtUpdate *u, int64_t k)

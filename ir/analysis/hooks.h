@@ -15,7 +15,7 @@ typedef VEC(IrOp *) IrOps;
 
 typedef struct IrHooks {
     IrOps ops;        /* executed by hooks->op(call, index) */
-    IrOps safepoints; /* loops of main whose rounds end in one */
+    IrOps safepoints; /* loops of main whose iterations end in one */
     IrOps counters;   /* loops of main that count: for, and while with max */
     IrOps positions;  /* counted by TfdCall.at: all that may take long */
 } IrHooks;
@@ -34,12 +34,12 @@ bool ir_is_position(const IrOp *op);
 bool ir_is_move(const IrOp *op);
 /* Whether op is a while over a dataset. */
 bool ir_is_dataset_loop(const IrOp *op);
-/* Whether the rounds of op end in safepoints: a dataset loop of main, or a loop
- * of main that joins closures in each round. */
+/* Whether the iterations of op end in safepoints: a dataset loop of main, or a
+ * loop of main that joins closures in each iteration. */
 bool ir_has_safepoints(const IrOp *op);
 
 /* Bytes to allocate for fn's places.  In main each counting loop has two words
- * after the places, rounds done and rounds to do, in the order of
+ * after the places, iterations done and iterations to do, in the order of
  * IrHooks.counters: main may be entered in the middle of the loop, with the
  * frame of an earlier run. */
 int64_t ir_frame_bytes(IrFunc *fn);

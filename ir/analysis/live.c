@@ -1,10 +1,11 @@
 /*
  * live.c - what main may still read after a safepoint
  *
- * The values that exist at the end of a round are the carried values of the
- * loop and, in each block around it, the arguments and the results of earlier
- * operations.  A value is live if a later operation reads it; inside an outer
- * loop, all operations of that loop count as later, because of its next round.
+ * The values that exist at the end of an iteration are the carried values of
+ * the loop and, in each block around it, the arguments and the results of
+ * earlier operations.  A value is live if a later operation reads it; inside an
+ * outer loop, all operations of that loop count as later, because of its next
+ * iteration.
  */
 #include "ir/analysis/live.h"
 

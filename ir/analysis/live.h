@@ -10,9 +10,9 @@
 
 #include "ir/ir.h"
 
-/* The values that main, entered at the end of a round of this loop, may read
- * before it defines them again; in a, in no particular order.  The set may be
- * too large but never misses a value.  Variables are not in it. */
+/* The values that main, entered at the end of an iteration of this loop, may
+ * read before it defines them again; in a, in no particular order.  The set may
+ * be too large but never misses a value.  Variables are not in it. */
 IrValues ir_live_at_safepoint(Arena *a, const IrOp *loop);
 
 #endif

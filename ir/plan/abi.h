@@ -29,7 +29,7 @@ typedef struct TfdCall TfdCall;
 /* A device program, dataset function or initial value, p_NAME, or tfd_main;
  * q_NAME is a device program that enqueues its work on the device.
  * Returns 0, or the first nonzero status of a function it called or of the stop
- * word, which it loads in every round of a loop. */
+ * word, which it loads in every iteration of a loop. */
 typedef int32_t TfdFunction(TfdCall *call);
 
 /* Compiled code returns any nonzero status at once.  The second group is called
@@ -42,7 +42,7 @@ typedef struct TfdHooks {
     /* Runs kernel on 0 .. count in ranges of at least grain items. */
     int32_t (*parallel)(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
                         const int64_t *dims, int64_t count, int64_t grain);
-    /* main has come to the end of a round of a loop: safepoint index. */
+    /* main has come to the end of an iteration of a loop: safepoint index. */
     int32_t (*safepoint)(TfdCall *call, int32_t index);
     /* NULL, or called by main and by p_NAME where they store their position,
      * with that position, and at their end with -1 (D33). */

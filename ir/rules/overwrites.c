@@ -1,12 +1,12 @@
 /*
  * overwrites.c - carried values of which a loop keeps nothing
  *
- * A loop that collects the rows of its rounds, as those do that keep values for
- * their gradients, carries an array that begins as zeros and gets row t, or the
- * last row but t, in round t.  When the rounds are as many as the rows, all are
- * replaced, and nobody sees the zeros: so they need not be copied.  What a
- * round makes of the array must be for the next one alone: it has the zeros of
- * the rows that are not yet replaced.
+ * A loop that collects the rows of its iterations, as those do that keep values
+ * for their gradients, carries an array that begins as zeros and gets row t, or
+ * the last row but t, in iteration t.  When the iterations are as many as the
+ * rows, all are replaced, and nobody sees the zeros: so they need not be
+ * copied.  What an iteration makes of the array must be for the next one alone:
+ * it has the zeros of the rows that are not yet replaced.
  */
 #include "ir/rules/overwrites.h"
 
@@ -40,9 +40,9 @@ is_known(const IrValue *v, int64_t *x)
     return true;
 }
 
-/* Whether v counts the rounds of a loop from 0 to last, or back. */
+/* Whether v counts the iterations of a loop from 0 to last, or back. */
 static bool
-counts_rounds(const IrValue *v, const IrValue *index, int64_t last)
+counts_iterations(const IrValue *v, const IrValue *index, int64_t last)
 {
     int64_t from;
     v = source_of(v);
@@ -52,9 +52,9 @@ counts_rounds(const IrValue *v, const IrValue *index, int64_t last)
     if (!op || (v->type.dtype != DT_i32 && v->type.dtype != DT_i64))
         return false;
     if (op->kind == OP_cast)
-        return counts_rounds(op->operands[0], index, last);
+        return counts_iterations(op->operands[0], index, last);
     return op->kind == OP_sub && is_known(op->operands[0], &from) &&
-           from == last && counts_rounds(op->operands[1], index, last);
+           from == last && counts_iterations(op->operands[1], index, last);
 }
 
 typedef struct Uses {
@@ -98,7 +98,7 @@ is_made_in(const IrOp *made, const IrBlock *body)
 const IrOp *
 ir_for_collects(const IrOp *op, int i)
 {
-    int64_t rounds;
+    int64_t iterations;
     IrLoop loop = ir_loop(op);
     const IrValue *made = source_of(loop.next[i]), *arg = loop.body_arg[i];
     const IrOp *set = made->def;
@@ -109,9 +109,10 @@ ir_for_collects(const IrOp *op, int i)
         set->operands[1]->type.rank != 0)
         return NULL;
     Dim rows = made->type.dims[axis_of(set)];
-    return is_known(op->operands[0], &rounds) && ir_dim_is_const(rows) &&
-                   rows.c == rounds &&
-                   counts_rounds(set->operands[1], loop.index, rounds - 1)
+    return is_known(op->operands[0], &iterations) && ir_dim_is_const(rows) &&
+                   rows.c == iterations &&
+                   counts_iterations(set->operands[1], loop.index,
+                                     iterations - 1)
                ? set
                : NULL;
 }

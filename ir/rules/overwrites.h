@@ -7,9 +7,9 @@
 #include "ir/ir.h"
 
 /* The scatter by which a for changes row t, or the last one but t, of carried
- * value i in round t, if it uses the value, and what it becomes, for nothing
- * else and has as many rounds as there are rows; else NULL.  It may be in a
- * kernel. */
+ * value i in iteration t, if it uses the value, and what it becomes, for
+ * nothing else and has as many iterations as there are rows; else NULL.  It may
+ * be in a kernel. */
 const IrOp *ir_for_collects(const IrOp *loop, int i);
 
 /* Whether a for of a placed program replaces each element of carried value i,

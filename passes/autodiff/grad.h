@@ -66,8 +66,8 @@ typedef struct GradProduct {
 void pass_grad_add_product(Grad *g, const GradProduct *p);
 
 /* Whether op, a scatter that sets a row of what a loop carries, is the only one
- * to look at that row, in all rounds: then what arrives at its old value, which
- * is 0, has no effect. */
+ * to look at that row, in all iterations: then what arrives at its old value,
+ * which is 0, has no effect. */
 bool pass_grad_sets_own_row(const Grad *g, const IrOp *op);
 
 /* An error at op; the notes are the repair (or NULL) and the calls that op is

@@ -1,5 +1,5 @@
 /*
- * hoist.c - what does not depend on the step moves in front of a loop
+ * hoist.c - what loops need not do in each iteration moves in front of them
  *
  *   invariants   pure operations whose operands are made outside, and reads of
  *                variables that the loop does not write
@@ -8,7 +8,7 @@
  *                whose elements are the same sums in the same order
  *   transposes   of a matrix from outside whose rows lie along the sums of a
  *                product, as in the gradient of x w: code would have to
- *                transpose it in each round
+ *                transpose it in each iteration
  *
  * Gradients of a hoisted product are products of the whole, too.
  */
@@ -145,7 +145,7 @@ hoist_product(IrOp *op, const PartProduct *p, IrOp *loop)
     ir_set_int(part, A_axis, axis_of_product(p, &axes));
     ir_forward(op->results[0], ir_build_infer(part));
     const IrReason *reason = ir_reason_for(
-        op, "differentiate.hoist", "one product for all steps of a loop");
+        op, "differentiate.hoist", "one product for all iterations of a loop");
     ir_stamp(before, reason);
     ir_stamp(inside, reason);
     ir_splice_before(loop, before);
@@ -155,10 +155,10 @@ hoist_product(IrOp *op, const PartProduct *p, IrOp *loop)
 
 /* ---- transposes --------------------------------------------------------- */
 
-enum { MIN_ROUNDS = 4, MAX_TURNED_BYTES = 1 << 24 };
+enum { MIN_ITERATIONS = 4, MAX_TURNED_BYTES = 1 << 24 };
 
 /* Whether operand y of a product is a matrix whose transpose should be made in
- * front of the loop, since it is used in many rounds. */
+ * front of the loop, since it is used in many iterations. */
 static bool
 has_rows_along_sums(const IrOp *op, const IrOp *loop)
 {
@@ -173,7 +173,8 @@ has_rows_along_sums(const IrOp *op, const IrOp *loop)
     if (ir_has(op, A_batch_y))
         ir_ints(op, A_batch_y, &batch);
     return n == 1 && along[0] == 1 && batch == 0 &&
-           ir_const_known(loop->operands[0], &count) && count.i >= MIN_ROUNDS &&
+           ir_const_known(loop->operands[0], &count) &&
+           count.i >= MIN_ITERATIONS &&
            ir_type_bytes(op->module, &op->operands[1]->type, &bytes) &&
            bytes <= MAX_TURNED_BYTES;
 }
@@ -185,8 +186,9 @@ hoist_transpose(IrOp *op, IrOp *loop)
     IrBlock *before = ir_block_scratch(loop);
     IrValue *turned =
         ir_build_transpose(before, op->operands[1], perm, op->loc);
-    ir_stamp(before, ir_reason_for(op, "differentiate.hoist",
-                                   "one transpose for all steps of a loop"));
+    ir_stamp(before,
+             ir_reason_for(op, "differentiate.hoist",
+                           "one transpose for all iterations of a loop"));
     ir_splice_before(loop, before);
     op->operands[1] = turned;
     ir_set_ints(op, A_contract_y, along, 1);

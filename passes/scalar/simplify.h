@@ -1,8 +1,8 @@
 /*
  * simplify.h - simplify's rules for successive moves (simplify_moves.c), for
  * integers between known bounds (simplify_ranges.c), for values whose elements
- * are all one known number (simplify_splats.c), and for rows that the rounds of
- * a loop change (simplify_rows.c)
+ * are all one known number (simplify_splats.c), and for rows that the
+ * iterations of a loop change (simplify_rows.c)
  */
 #ifndef TFD_PASSES_SCALAR_SIMPLIFY_H
 #define TFD_PASSES_SCALAR_SIMPLIFY_H
@@ -28,9 +28,9 @@ IrValue *pass_simplify_fill(IrOp *op, Scalar x, const IrReason *why);
  * numbers that every order of the additions gives exactly; else NULL. */
 IrValue *pass_simplify_splat(IrOp *op);
 
-/* Rows of a known number, each of which one round of the loop combines with
- * another value: the round sets them to what that gives.  Returns whether there
- * were any. */
+/* Rows of a known number, each of which one iteration of the loop combines with
+ * another value: the iteration sets them to what that gives.  Returns whether
+ * there were any. */
 bool pass_simplify_collected_rows(IrOp *loop);
 
 #endif

@@ -16,9 +16,9 @@ typedef struct Range {
 
 enum { MAX_DEPTH = 8 };
 
-/* Whether v is the number of a step of a loop whose count is known. */
+/* Whether v is the number of an iteration of a loop whose count is known. */
 static bool
-is_step(const IrValue *v, Range *out)
+is_iteration(const IrValue *v, Range *out)
 {
     Scalar count;
     const IrOp *loop = v->block ? v->block->op : NULL;
@@ -74,7 +74,7 @@ find_range(const IrValue *v, int depth, Range *out)
     bool found = def ? (def->kind == OP_add || def->kind == OP_sub ||
                         def->kind == OP_cast) &&
                            range_of_op(def, depth + 1, out)
-                     : is_step(v, out);
+                     : is_iteration(v, out);
     return found && fits(t, out->low) && fits(t, out->high);
 }
 

@@ -1,10 +1,10 @@
 /*
- * simplify_rows.c - rows that the rounds of a loop change, each once
+ * simplify_rows.c - rows that the iterations of a loop change, each once
  *
- * The gradient of x, where a loop takes x[:, t] in round t, begins as zeros, to
- * row t of which the reverse loop adds what it gets in its round.  Nobody looks
- * at the rows before: so it sets them to 0 + dy, and needs no zeros in memory.
- * (Not to dy: 0 + -0 is +0.)
+ * The gradient of x, where a loop takes x[:, t] in iteration t, begins as
+ * zeros, to row t of which the reverse loop adds what it gets in its iteration.
+ * Nobody looks at the rows before: so it sets them to 0 + dy, and needs no
+ * zeros in memory. (Not to dy: 0 + -0 is +0.)
  */
 #include "ir/ir.h"
 #include "ir/loop.h"

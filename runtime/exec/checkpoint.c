@@ -765,7 +765,7 @@ rt_resume(RtRun *run, RtInvocation *main)
         return status_new(STATUS_USAGE,
                           "--checkpoint: main has no loop over a dataset, nor "
                           "one that joins closures, and checkpoints are made "
-                          "after rounds of these");
+                          "after iterations of these");
     if (rt_is_chief(run))
         r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
     if (run->size > 1)

@@ -15,7 +15,7 @@ typedef struct RtExtent {
 
 typedef VEC(RtExtent) RtExtents;
 
-/* The end of a round of a loop, and the bytes that main needs to continue
+/* The end of an iteration of a loop, and the bytes that main needs to continue
  * there: of its frame, of shared values, of variables of central storage, of
  * each replica's own values. */
 typedef struct RtSafepoint {

@@ -11,7 +11,8 @@ const IrOp *rt_position(const RtExecutor *executor, int32_t *at);
 /* For the job: what main, or who main waits for in this process, works at, as
  * one of run->sites; -1: nothing that has a site. */
 int32_t rt_working_site(const RtRun *run);
-/* The outermost loop around op without a known number of rounds; NULL: none. */
+/* The outermost loop around op without a known number of iterations; NULL:
+ * none. */
 const IrOp *rt_unbounded_loop(const IrOp *op);
 /* Whether main waits for data there, or for their producer. */
 bool rt_waits_for_data(const IrOp *op);

@@ -3,10 +3,10 @@
  *
  * Ten times a second it checks whether the user has interrupted, whether an
  * executor has failed, and, with --timeout, whether there is progress: whether
- * main or a replica has reached another operation.  A round of a loop that may
- * be endless is not progress.  To end the run it sets the stop word, which
- * compiled loops load in each round, hooks and pipelines check, and which ends
- * the waits for other replicas; so main returns.
+ * main or a replica has reached another operation.  An iteration of a loop that
+ * may be endless is not progress.  To end the run it sets the stop word, which
+ * compiled loops load in each iteration, hooks and pipelines check, and which
+ * ends the waits for other replicas; so main returns.
  *
  * Kernels and threads that read a file do not check it.  The watchdog waits
  * GRACE seconds for them; then it ends the process, with the same message.

@@ -428,7 +428,7 @@ static const struct {
     {"tfd-run ok.tfp --every 3", "--every needs --checkpoint DIR", 2},
     {"tfd-run ok.tfp --checkpoint d",
      "--checkpoint: main has no loop over a dataset, nor one that joins "
-     "closures, and checkpoints are made after rounds of these",
+     "closures, and checkpoints are made after iterations of these",
      2},
     {"tfd-run steps.tfp --checkpoint seeds --seed 1 && "
      "tfd-run steps.tfp --checkpoint seeds --resume --seed 2",

@@ -448,8 +448,7 @@ be_cache_get(const BeCache *c, BeCacheKey key, Arena *a, const void **bytes,
     return found;
 }
 
-/* ---- insertion ------------------------------------------------------------
- */
+/* ---- insertion ----------------------------------------------------------- */
 
 static bool
 write_entry(const BeCache *c, int fd, BeCacheKey key, const void *bytes,

@@ -12,8 +12,7 @@
 #include "passes/distribute/algorithm.h"
 #include "passes/explain.h"
 
-/* ---- bytes at which the choice changes ------------------------------------
- */
+/* ---- bytes at which the choice changes ----------------------------------- */
 
 /* On one machine each, so that one pair of numbers is all; in units of K. */
 static IrCollProcesses
@@ -73,8 +72,7 @@ add_choices(Str *out, const IrCollProcesses *p)
     str_addc(out, '\n');
 }
 
-/* ---- the page ------------------------------------------------------------
- */
+/* ---- the page ------------------------------------------------------------ */
 
 static void
 add_link(Str *out, const IrModule *m)

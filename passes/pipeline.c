@@ -46,8 +46,7 @@ check_growth(const IrModule *m, Diag *d)
     return false;
 }
 
-/* ---- stages at which a pass can run
- * ------------------------------------------- */
+/* ---- stages at which a pass can run -------------------------------------- */
 
 static const char *const stage_text[] = {
     [STAGE_step] = "as the front end makes it",

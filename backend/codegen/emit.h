@@ -266,8 +266,7 @@ void be_emit_pick(Emit *e, const KNode *n);
 void be_emit_inside(Emit *e, const KNode *n);
 void be_emit_index_value(Emit *e, const KNode *n);
 
-/* ---- values of an earlier loop (emit_keep.c) ------------------------------
- */
+/* ---- values of an earlier loop (emit_keep.c) ----------------------------- */
 
 /* Finds values of the item's loops that earlier reductions compute: after
  * be_emit_find_varying, where items are emitted one by one, outside lanes, with
@@ -312,8 +311,7 @@ Val be_emit_to_memory(BeUnit *u, DType t, Val x);
 void be_emit_load(Emit *e, const KNode *n);
 void be_emit_store(Emit *e, const KNode *n);
 
-/* ---- arithmetic (emit_map.c, emit_maths.c)
- * ------------------------------ */
+/* ---- arithmetic (emit_map.c, emit_maths.c) ------------------------------- */
 
 /* op on values of dtype t (that of the first operand that is not a condition),
  * all scalars or all vectors. */
@@ -323,8 +321,7 @@ Val be_emit_maths(BeUnit *u, IrOpKind op, Val x, Val y);
 /* A constant of a computed dtype, for every lane of type. */
 Val be_emit_scalar(Type type, Scalar s);
 
-/* ---- loops (emit_loop.c) ------------------------------------------------
- */
+/* ---- loops (emit_loop.c) ------------------------------------------------- */
 
 void be_emit_grid(Emit *e); /* the function's items */
 void be_emit_loop(Emit *e, const KNode *n);
@@ -333,8 +330,7 @@ int be_emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound);
 /* The mask of the first count (an i64) lanes. */
 Val be_emit_first_lanes(Emit *e, Val count, int lanes);
 
-/* ---- sums (emit_fold.c, emit_reduce.c, emit_contract.c)
- * ------------------ */
+/* ---- sums (emit_fold.c, emit_reduce.c, emit_contract.c) ------------------ */
 
 /* A partial result: a value, and for argmax and argmin its element's number (an
  * i64; else NULL). */
@@ -393,8 +389,7 @@ void be_gemm_load_result(Emit *e, const KNode *n);
 /* Whether n is that contraction. */
 bool be_gemm_is_result(const Emit *e, const KNode *n);
 
-/* ---- running sums (emit_scan.c) ------------------------------------------
- */
+/* ---- running sums (emit_scan.c) ------------------------------------------ */
 
 struct EmitScan {
     const KNode *node, *running;
@@ -416,8 +411,7 @@ Val be_scan_block(Emit *e, EmitScan *s, Val begin, Val end);
 void be_emit_scan(Emit *e, const KNode *n);
 void be_emit_running(Emit *e, const KNode *n);
 
-/* ---- sorts (emit_sort.c) -------------------------------------------------
- */
+/* ---- sorts (emit_sort.c) ------------------------------------------------- */
 
 typedef struct EmitSort {
     Emit *e;

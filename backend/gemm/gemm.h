@@ -109,8 +109,7 @@ bool be_slice_contains(const KernelSlice *slice, const KNode *n);
 /* Emits the nodes of b that are in the slice. */
 void be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b);
 
-/* ---- CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_zeros.c,
- * gemm_loops.c, gemm_epilogue.c, gemm_items.c) ---- */
+/* ---- CPUs ---------------------------------------------------------------- */
 
 enum { GEMM_MAX_MR = 14 };
 

@@ -151,8 +151,7 @@ packed_at(const Pack *p, int64_t more)
     return be_offset_const(p->t->e->u, p->to, more * p->t->bytes);
 }
 
-/* ---- operands in memory ---------------------------------------------------
- */
+/* ---- operands in memory -------------------------------------------------- */
 
 Val
 be_gemm_plain_here(const GemmCode *t, const GemmOperand *o)

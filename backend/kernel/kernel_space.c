@@ -454,8 +454,7 @@ order_rows(Build *b, const Graph *g, ExprVar *lanes, ExprVars *rows)
     VEC_PUSH(b->scratch, *rows, lanes);
 }
 
-/* ---- the row space of a build
- * ---------------------------------------------------------- */
+/* ---- the row space of a build -------------------------------------------- */
 
 /* A scan or sort must be the innermost loop, and of one output. */
 static void

@@ -189,8 +189,7 @@ void be_ptx_emit_loop(Emit *e, const KNode *n);
 /* Whether d is a multiple of the width, whatever the batch is. */
 bool be_ptx_is_whole(Dim d, int width);
 
-/* ---- shared values (ptx_reuse.c) --------------------------------------------
- */
+/* ---- shared values (ptx_reuse.c) ----------------------------------------- */
 
 /* The body of a reduction or loop, and its indices; NULL of other nodes. */
 const KBlock *be_ptx_body_of(const KNode *n);

@@ -93,8 +93,7 @@ find_outputs(CustomGradient *og, FeValue *result)
                      fe_operand(cx, og->leaves.data[i], og->fn->loc));
 }
 
-/* ---- the operation --------------------------------------------------------
- */
+/* ---- the operation ------------------------------------------------------- */
 
 static IrOp *
 append_op(CustomGradient *og)
@@ -159,8 +158,7 @@ through_op(CustomGradient *og, FeValue *result, IrValue *const *values,
     return fe_value_rebuild(cx->arena, result, &rest);
 }
 
-/* ---- evaluating the gradient ----------------------------------------------
- */
+/* ---- evaluating the gradient --------------------------------------------- */
 
 /* Binds dy, or one name to each field of it. */
 static FeScope *
@@ -198,8 +196,7 @@ eval_gradient(CustomGradient *og, FeValue *dy)
                                    : fe_eval_in(cx, scope, body);
 }
 
-/* ---- gradients for the arguments ------------------------------------------
- */
+/* ---- gradients for the arguments ----------------------------------------- */
 
 /* Where the gradient is written, as far as one can see: to be underlined. */
 static const AstNode *
@@ -313,8 +310,7 @@ divide_gradients(CustomGradient *og, FeValue *d)
     }
 }
 
-/* ---- all of it ------------------------------------------------------------
- */
+/* ---- all of it ----------------------------------------------------------- */
 
 static FeValue *
 replace_gradient(CustomGradient *og, FeValue *result)

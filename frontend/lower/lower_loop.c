@@ -126,8 +126,7 @@ lower_iteration(Lower *cx, Loop *l)
         advance_index(cx, l);
 }
 
-/* ---- one try_lower --------------------------------------------------------
- */
+/* ---- one try_lower ------------------------------------------------------- */
 
 /* Whether the loop in the making came out, must be made again with what was
  * learnt, or is never entered. */

@@ -29,8 +29,7 @@ ir_coll_node_end(int at, int end, int num_replicas)
     return best;
 }
 
-/* ---- whether it can be used ----------------------------------------------
- */
+/* ---- whether it can be used ---------------------------------------------- */
 
 static bool
 joins_processes(IrCollAlgorithm algorithm)
@@ -87,8 +86,7 @@ ir_coll_can(IrCollAlgorithm algorithm, const IrCollProcesses *p)
     }
 }
 
-/* ---- how long it takes ---------------------------------------------------
- */
+/* ---- how long it takes --------------------------------------------------- */
 
 static int
 rounds_of(int size)

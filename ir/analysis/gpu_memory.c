@@ -147,8 +147,7 @@ own_begin(const IrModule *m)
     return begin;
 }
 
-/* ---- NCCL -----------------------------------------------------------------
- */
+/* ---- NCCL ---------------------------------------------------------------- */
 
 static bool
 is_nccl(IrAlgorithm algorithm)
@@ -201,8 +200,7 @@ nccl_bytes(const IrModule *m, int replicas)
            (m->num_replicas - replicas) * (operands / ranks);
 }
 
-/* ---- all of it ------------------------------------------------------------
- */
+/* ---- all of it ----------------------------------------------------------- */
 
 IrGpuMemory
 ir_gpu_memory(const IrModule *m, int64_t arena, int replicas, bool is_open,
@@ -402,8 +400,7 @@ ir_gpu_remedies(Arena *a, const IrModule *m, const IrGpuMemory *need,
     return r;
 }
 
-/* ---- words ----------------------------------------------------------------
- */
+/* ---- words --------------------------------------------------------------- */
 
 static double
 megabytes(int64_t bytes)

@@ -15,8 +15,7 @@
 #include "ir/plan/plan_impl.h"
 #include "ir/plan/target.h"
 
-/* ---- entries --------------------------------------------------------------
- */
+/* ---- entries ------------------------------------------------------------- */
 
 typedef struct CodeEntry {
     const char *target, *name; /* "x86-64-v3", "k_12ab" */
@@ -75,8 +74,7 @@ read_names(Arena *a, const PlanEntries *all, const Plan *p, CodeEntries *out)
     return OK;
 }
 
-/* ---- order ----------------------------------------------------------------
- */
+/* ---- order --------------------------------------------------------------- */
 
 /* Unknown targets come last. */
 static int
@@ -129,8 +127,7 @@ code_of_target(Arena *a, const CodeEntry *entries, int n)
     return code;
 }
 
-/* ---- kernels --------------------------------------------------------------
- */
+/* ---- kernels ------------------------------------------------------------- */
 
 static int
 num_kernels(const PlanCode *code)
@@ -262,8 +259,7 @@ plan_check_kernels(const Plan *p)
                : OK;
 }
 
-/* ---- choice ---------------------------------------------------------------
- */
+/* ---- choice -------------------------------------------------------------- */
 
 static bool
 is_of_kind(const PlanCode *code, IrDeviceKind device)

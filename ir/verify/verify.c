@@ -301,8 +301,7 @@ ir_verify_structure(Verify *v)
         verify_block(v, fn->body, NULL);
 }
 
-/* ---- the whole module
- * --------------------------------------------------------- */
+/* ---- the whole module ---------------------------------------------------- */
 
 bool
 ir_verify(const IrModule *m, Diag *d)

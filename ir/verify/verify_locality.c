@@ -243,8 +243,7 @@ check_variant(Verify *v, const IrFunc *fn)
     }
 }
 
-/* ---- the whole module
- * --------------------------------------------------------------- */
+/* ---- the whole module ---------------------------------------------------- */
 
 static void
 check_op(Verify *v, IrOp *op)

@@ -20,8 +20,7 @@
 #include "ir/rules/locality.h"
 #include "passes/autodiff/grad.h"
 
-/* ---- helpers of rules -----------------------------------------------------
- */
+/* ---- helpers of rules ---------------------------------------------------- */
 
 IrValue *
 pass_grad_of(const Grad *g, const IrValue *v)
@@ -123,8 +122,7 @@ pass_grad_add_rows(Grad *g, const IrValue *x, IrValue *rows, IrValue *values,
     t->gradient = ir_build_add_rows(g->b, sum, rows, values, axis, g->loc);
 }
 
-/* ---- operations that depend on wanted values
- * --------------------------------------- */
+/* ---- operations that depend on wanted values ----------------------------- */
 
 typedef struct Wanted {
     Grad g;
@@ -164,8 +162,7 @@ activate(Wanted *w, const IrValue *v)
         pass_adjoint_add(&w->g, v)->active = true;
 }
 
-/* ---- values that the loss depends on
- * ------------------------------------------- */
+/* ---- values that the loss depends on ------------------------------------- */
 
 /* The values through which gradients may flow from the loss. */
 typedef struct Needed {

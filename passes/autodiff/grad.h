@@ -86,8 +86,7 @@ IrValue *pass_grad_constant(Grad *g, const IrValue *like, double x);
  * not all replicas may reach the grad. */
 IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x);
 
-/* ---- between the driver (differentiate.c) and grad_control.c, grad_loop.c -
- */
+/* ---- between differentiate.c, grad_control.c and grad_loop.c ------------- */
 
 /* The adjoint of v, or NULL: it does not matter to the grad. */
 static inline Adjoint *

@@ -33,8 +33,7 @@ typedef struct Extract {
     IrValues reads; /* of the current cluster */
 } Extract;
 
-/* ---- results that are needed
- * -------------------------------------------------- */
+/* ---- results that are needed --------------------------------------------- */
 
 static void
 need(const Extract *x, const IrValue *v)

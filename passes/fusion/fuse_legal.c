@@ -172,8 +172,7 @@ find_space(Check *k)
         all_ops(k, note_rows);
 }
 
-/* ---- where values are computed ---------------------------------------------
- */
+/* ---- where values are computed ------------------------------------------- */
 
 static bool
 lies_along_space(const Check *k, const IrValue *v)

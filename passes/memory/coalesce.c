@@ -123,8 +123,7 @@ pass_insert_copies(PassCx *cx, IrFunc *fn)
         pass_insert_handle_copies(cx, fn->body);
 }
 
-/* ---- values that are the same
- * ------------------------------------------------ */
+/* ---- values that are the same -------------------------------------------- */
 
 typedef struct Coalescing {
     PassCx *cx;
@@ -212,8 +211,7 @@ merge_by_meaning(const Coalescing *s, const IrBlock *b)
     }
 }
 
-/* ---- operands that a kernel may overwrite
- * ---------------------------------------- */
+/* ---- operands that a kernel may overwrite -------------------------------- */
 
 /* Whether a value whose lifetime ends at `end` in buffer b is dead when result
  * r of kernel is made, or dies in the kernel in a way that allows overwriting
@@ -350,8 +348,7 @@ coalesce_writes(Coalescing *s, VarUses *u)
     }
 }
 
-/* ---- carried, returned and overwritten values
- * ---------------------------------------- */
+/* ---- carried, returned and overwritten values ---------------------------- */
 
 /* Whether `held`, a value that a loop carries, is dead when kernel makes its
  * result r, or dies in the kernel. */

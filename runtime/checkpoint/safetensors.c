@@ -367,8 +367,7 @@ check_checksum(const Reader *r, const json_t *header)
                : refuse_checksum(r);
 }
 
-/* ---- reading a file
- * ----------------------------------------------------------- */
+/* ---- reading a file ------------------------------------------------------ */
 
 static Status
 read_entries(Reader *r, json_t *header, RtTensor **out, int *n)

@@ -77,8 +77,7 @@ open_pipelines(RtRebatch *d, const IrModule *m, const IrIter *iter,
     return OK;
 }
 
-/* ---- elements that can be divided
- * ------------------------------------------------ */
+/* ---- elements that can be divided ---------------------------------------- */
 
 /* Whether t is a batch of rows of one size, of as many rows as `first`. */
 static bool

@@ -28,8 +28,7 @@ typedef struct Part {
 
 static const uint64_t fingerprint_begin = 0xcbf29ce484222325U;
 
-/* ---- waiting for others ---------------------------------------------------
- */
+/* ---- waiting for others -------------------------------------------------- */
 
 static void
 begin_wait(RtRun *run)

@@ -50,8 +50,7 @@ rt_print(RtRun *run, const char *text, size_t len)
         run->out_error = errno;
 }
 
-/* ---- lines of replicas ----------------------------------------------------
- */
+/* ---- lines of replicas --------------------------------------------------- */
 
 /* Line i of a replica, if it printed that many. */
 static Status
@@ -94,8 +93,7 @@ forget_lines(RtRun *run)
     }
 }
 
-/* ---- lines of other processes ---------------------------------------------
- */
+/* ---- lines of other processes -------------------------------------------- */
 
 /* For each replica: how many lines, the end of each, none before the one before
  * it or behind the text, which follows. */

@@ -179,8 +179,7 @@ rt_working_site(const RtRun *run)
     return site >= 0 ? site : site_of(run, op);
 }
 
-/* ---- messages ---------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------ */
 
 Status
 rt_show_notes(const RtRun *run, const RtNotes *notes, Status st)

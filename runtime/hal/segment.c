@@ -146,8 +146,7 @@ rt_segment_name(const RtSegment *s)
     return name;
 }
 
-/* ---- those of another process ---------------------------------------------
- */
+/* ---- those of another process -------------------------------------------- */
 
 /* Nobody can take pages away from under a map of it. */
 static bool

@@ -20,8 +20,7 @@ enum {
     LONG_TIMES = 4
 };
 
-/* ---- waiting for transfers ------------------------------------------------
- */
+/* ---- waiting for transfers ----------------------------------------------- */
 
 typedef struct Waiting {
     RtCarrier *carrier;
@@ -80,8 +79,7 @@ rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
     return rt_wait_word_load(&w.ended);
 }
 
-/* ---- everybody ------------------------------------------------------------
- */
+/* ---- everybody ----------------------------------------------------------- */
 
 static Status
 no_messages(const RtCarrier *c, int peer)
@@ -136,8 +134,7 @@ greet_all(RtCarrier *c, Arena *a, double timeout)
     return OK;
 }
 
-/* ---- neighbours -----------------------------------------------------------
- */
+/* ---- neighbours ---------------------------------------------------------- */
 
 /* A message to and fro, some times; the carrier's until it has ended. */
 typedef struct Ping {
@@ -311,8 +308,7 @@ ping_neighbours(RtCarrier *c, Arena *a, double timeout, Speeds *out)
     return OK;
 }
 
-/* ---- all of it ------------------------------------------------------------
- */
+/* ---- all of it ----------------------------------------------------------- */
 
 static Status
 gather_speeds(RtCarrier *c, Speeds *all, double timeout)

@@ -31,8 +31,7 @@
 
 enum { PAGE = 4096, MAX_MAPPING = 1 << 30, STUB_BYTES = 16, SLOT_BYTES = 8 };
 
-/* ---- functions that objects may call
- * --------------------------------------------- */
+/* ---- functions that objects may call ------------------------------------- */
 
 typedef struct Outside {
     const char *name;

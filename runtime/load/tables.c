@@ -64,8 +64,7 @@ rt_code_tables(Arena *a, const Plan *p, const RtCode *code, bool enqueues,
     return find_programs(a, p, code, enqueues, out);
 }
 
-/* ---- PTX ------------------------------------------------------------------
- */
+/* ---- PTX ----------------------------------------------------------------- */
 
 /* Whether the text has this line, up to what may follow the name in it. */
 static bool

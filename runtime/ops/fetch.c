@@ -12,8 +12,7 @@
 #include "runtime/ops/host_ops.h"
 #include "runtime/ps/ps.h"
 
-/* ---- param, now, evaluates
- * -------------------------------------------------------- */
+/* ---- param, now, evaluates ----------------------------------------------- */
 
 Status
 rt_prepare_param(RtRun *run, RtFunction *fn, RtHostOp *h)

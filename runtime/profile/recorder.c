@@ -39,8 +39,7 @@ mark(TfdCall *call, int32_t position)
         r->marks[r->num_marks++] = (RtMark){at, slot};
 }
 
-/* ---- programs that enqueue their work -------------------------------------
- */
+/* ---- programs that enqueue their work ------------------------------------ */
 
 /* A device that executes later takes the time itself. */
 static void
@@ -92,8 +91,7 @@ run_op(TfdCall *call, int32_t index)
     return status;
 }
 
-/* ---- opening --------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------- */
 
 static void
 init_recorder(RtRun *run, RtRecorder *r)

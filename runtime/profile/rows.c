@@ -155,8 +155,7 @@ add_variables(RtRun *run, RtReport *report, const RtTimedSite *s,
     }
 }
 
-/* ---- all tables -----------------------------------------------------------
- */
+/* ---- all tables ---------------------------------------------------------- */
 
 static void
 add_site(RtRun *run, RtReport *report, const RtTimedSite *s)

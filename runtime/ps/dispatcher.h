@@ -53,8 +53,7 @@ Status rt_dispatcher_check(RtDispatcher *d) MUST_USE;
 Status rt_dispatcher_begin(RtDispatcher *d, int64_t *id, int64_t *low) MUST_USE;
 void rt_dispatcher_end(RtDispatcher *d, int64_t id);
 
-/* ---- checkpoints ---------------------------------------------------------
- */
+/* ---- checkpoints --------------------------------------------------------- */
 
 /* The params' values, for all that join: before it nobody is welcome. */
 void rt_dispatcher_set_params(RtDispatcher *d, const RtArchive *params);

@@ -365,8 +365,7 @@ rt_ps_close(RtRun *run)
     run->ps = NULL;
 }
 
-/* ---- datasets of workers --------------------------------------------------
- */
+/* ---- datasets of workers ------------------------------------------------- */
 
 void
 rt_ps_set_context(RtRun *run)

@@ -56,8 +56,7 @@ uint64_t rt_ps_pass_of(const RtRun *run, const RtIterBinding *it,
 /* The seed of shuffles that state none: each worker has another order. */
 uint64_t rt_ps_data_seed(const RtRun *run);
 
-/* ---- operations of main ---------------------------------------------------
- */
+/* ---- operations of main -------------------------------------------------- */
 
 /* Whether operations have to ask the functions below: in a coordinator. */
 bool rt_ps_coordinates(const RtRun *run);

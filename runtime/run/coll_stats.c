@@ -99,8 +99,7 @@ rt_coll_totals(RtRun *run, RtCollTotals **out)
     return rt_gather_equal(run, own, bytes, add_part, t);
 }
 
-/* ---- what is printed -----------------------------------------------------
- */
+/* ---- what is printed ----------------------------------------------------- */
 
 /* What joins the processes, and why nothing that is preferred does. */
 static void

@@ -334,8 +334,7 @@ compare_launch(TfdCall *call, int32_t kernel, void *const *ptrs,
     return end;
 }
 
-/* ---- all_reduces ----------------------------------------------------------
- */
+/* ---- all_reduces --------------------------------------------------------- */
 
 static Reduction *
 reduction_of(RtRun *run, const RtCollInstance *instance)

@@ -21,8 +21,7 @@
 #include "runtime/hal/wait.h"
 #include "runtime/link/join/join.h"
 
-/* ---- what is equal --------------------------------------------------------
- */
+/* ---- what is equal ------------------------------------------------------- */
 
 /* The kind of the first device, which is that of all. */
 static const char *
@@ -103,8 +102,7 @@ identify(RtRun *run, RtJobConfig *config)
             arena_printf(run->arena, "%llu", (unsigned long long)o->seed);
 }
 
-/* ---- where processes wait -------------------------------------------------
- */
+/* ---- where processes wait ------------------------------------------------ */
 
 /* Where processes wait for each other, and loops that may never end. */
 static bool
@@ -156,8 +154,7 @@ describe_sites(RtRun *run, RtJobConfig *config)
     config->sites = sites;
 }
 
-/* ---- devices --------------------------------------------------------------
- */
+/* ---- devices ------------------------------------------------------------- */
 
 /* Of this process; a list that is wrong is refused later. */
 static int
@@ -173,8 +170,7 @@ num_devices(const RtRun *run)
     return asked ? list.len : rt_num_planned(list.len, num_local);
 }
 
-/* ---- joining --------------------------------------------------------------
- */
+/* ---- joining ------------------------------------------------------------- */
 
 static bool
 are_together(const RtJobPeer *x, const RtJobPeer *y)

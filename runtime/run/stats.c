@@ -82,8 +82,7 @@ add_totals(void *data, int rank, const void *part, size_t n)
         all[i] += own[i];
 }
 
-/* ---- what is printed ------------------------------------------------------
- */
+/* ---- what is printed ----------------------------------------------------- */
 
 /* Kernels that programs began, by the model's counts. */
 static IrProgramWork

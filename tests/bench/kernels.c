@@ -429,8 +429,7 @@ lines_of_depthwise(Arena *a, const Depthwise *c, Line *out)
     }
 }
 
-/* ---- kernels of a line -----------------------------------------------------
- */
+/* ---- kernels of a line --------------------------------------------------- */
 
 typedef struct Call {
     const BeKernel *kernel;
@@ -587,8 +586,7 @@ calls_close(Calls *calls)
         free(calls->arrays[i].memory);
 }
 
-/* ---- work to be timed ------------------------------------------------------
- */
+/* ---- work to be timed ---------------------------------------------------- */
 
 typedef struct Work Work;
 struct Work {
@@ -687,8 +685,7 @@ run_peak(const Work *w)
         rt_pool_run(w->pool, peak_part, NULL, w->cores, 1);
 }
 
-/* ---- timing ----------------------------------------------------------------
- */
+/* ---- timing -------------------------------------------------------------- */
 
 static double
 seconds(int cores)

@@ -29,8 +29,7 @@ enum {
 
 static int num_shapes = 1000; /* in all */
 
-/* ---- random shapes --------------------------------------------------------
- */
+/* ---- random shapes ------------------------------------------------------- */
 
 static uint64_t
 mix(uint64_t x)
@@ -108,8 +107,7 @@ shape_of(uint64_t seed, int call)
     return shape;
 }
 
-/* ---- a job of one or several processes ------------------------------------
- */
+/* ---- a job of one or several processes ----------------------------------- */
 
 typedef struct Job {
     int size, devices_each, replicas_each; /* processes, of one, of a device */
@@ -211,8 +209,7 @@ close_process(Process *p)
     p->coll->ops->close(p->coll);
 }
 
-/* ---- calls ----------------------------------------------------------------
- */
+/* ---- calls --------------------------------------------------------------- */
 
 static void
 fill(char *to, DType t, int64_t count, uint64_t seed)
@@ -368,8 +365,7 @@ open_process(const Job *job, int rank, int size, const RtExchange *exchange)
     return p;
 }
 
-/* ---- equal bits -----------------------------------------------------------
- */
+/* ---- equal bits ---------------------------------------------------------- */
 
 static int
 run_process(void *data, Forked *f, RtGroup *group)
@@ -434,8 +430,7 @@ processes_compute_what_one_does(void **state)
             compare(size, each, 1 + size % 2, num_shapes / 6 + 1);
 }
 
-/* ---- memory that cannot be mapped -----------------------------------------
- */
+/* ---- memory that cannot be mapped ---------------------------------------- */
 
 typedef enum Refusal {
     OTHER_MACHINE,
@@ -530,8 +525,7 @@ too_much_memory_is_told(void **state)
                        " bytes that processes share");
 }
 
-/* ---- processes that are killed --------------------------------------------
- */
+/* ---- processes that are killed ------------------------------------------- */
 
 /* Rank `victim` is killed while it calls for the `at`th time; the others hear
  * of it, as they would from the job, and are to end. */

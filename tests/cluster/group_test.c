@@ -301,8 +301,7 @@ a_slow_reader_misses_nothing(void **state)
     run_on(3, run_shared, &test);
 }
 
-/* ---- ranks that do not come -----------------------------------------------
- */
+/* ---- ranks that do not come ---------------------------------------------- */
 
 /* Rank 1 does not. */
 static int
@@ -331,8 +330,7 @@ who_does_not_come_is_named(void **state)
     run_on(3, run_shared, &test);
 }
 
-/* ---- how fast memory is ---------------------------------------------------
- */
+/* ---- how fast memory is -------------------------------------------------- */
 
 static void
 open_speed_test(RtGroup *g, RtExchange *x, RtMemoryTest **test)

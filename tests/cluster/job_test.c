@@ -90,8 +90,7 @@ plan_of(int workers, const char *body)
                             : build_worker_program(arena, workers, each, body));
 }
 
-/* ---- the same output ------------------------------------------------------
- */
+/* ---- the same output ----------------------------------------------------- */
 
 static const JobRun jobs[] = {
     {.size = 1},
@@ -185,8 +184,7 @@ processes_have_equally_many_devices(void **state)
                    "have equally many");
 }
 
-/* ---- checkpoints ----------------------------------------------------------
- */
+/* ---- checkpoints --------------------------------------------------------- */
 
 /* The state in a file, without the clock in it. */
 static const char *
@@ -243,8 +241,7 @@ checkpoints_are_those_of_one_process(void **state)
     }
 }
 
-/* ---- interrupts -----------------------------------------------------------
- */
+/* ---- interrupts ---------------------------------------------------------- */
 
 /* Where a process interrupts itself. */
 typedef struct Interrupt {
@@ -335,8 +332,7 @@ an_interrupt_ends_all_processes(void **state)
     }
 }
 
-/* ---- faults ---------------------------------------------------------------
- */
+/* ---- faults -------------------------------------------------------------- */
 
 /* In the second step, on replica 2. */
 static const char asserting[] =
@@ -440,8 +436,7 @@ mains_that_part_are_noticed(void **state)
     }
 }
 
-/* ---- files ----------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------- */
 
 static void
 go_elsewhere(void *data, int rank, RtOptions *options)

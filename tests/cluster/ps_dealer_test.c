@@ -59,8 +59,7 @@ a_coordinator_that_never_answers_is_an_error(void **state)
     end(&d);
 }
 
-/* ---- answers --------------------------------------------------------------
- */
+/* ---- answers ------------------------------------------------------------- */
 
 static void
 reply(Deal *d, const RtPsRoute *to, RtPsDealing answer)

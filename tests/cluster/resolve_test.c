@@ -647,8 +647,7 @@ test_slurm_tasks(void **state)
         STATUS_INPUT, "has 2 nodes, and SLURM_STEP_TASKS_PER_NODE=1 is for 1");
 }
 
-/* ---- Kubernetes, SageMaker ------------------------------------------------
- */
+/* ---- Kubernetes, SageMaker ----------------------------------------------- */
 
 static Status
 pods(const char *json, RtTasks *t)

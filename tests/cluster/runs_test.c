@@ -93,8 +93,7 @@ examples_run_in_any_number_of_processes(void **state)
         check_example(&examples[i]);
 }
 
-/* ---- one message -----------------------------------------------------------
- */
+/* ---- one message --------------------------------------------------------- */
 
 static const char failing[] =
     "dataset train = range(32).batch(4)\n"

@@ -46,8 +46,7 @@ compile(const char *text, int workers, const char *devices)
     return p;
 }
 
-/* ---- what is printed ------------------------------------------------------
- */
+/* ---- what is printed ----------------------------------------------------- */
 
 static const struct {
     const char *program;
@@ -83,8 +82,7 @@ processes_print_what_one_does(void **state)
     }
 }
 
-/* ---- what is written ------------------------------------------------------
- */
+/* ---- what is written ----------------------------------------------------- */
 
 static const char saving[] =
     "dataset d = range(24).map(fn(i) = f32(i)).batch(4)\n"
@@ -148,8 +146,7 @@ MWM_06_the_chief_alone_saves(void **state)
     assert_int_equal(rmdir(folder_of(1)), 0); /* it is empty */
 }
 
-/* ---- what ends and goes on ------------------------------------------------
- */
+/* ---- what ends and goes on ----------------------------------------------- */
 
 /* Where processes end: by a signal to themselves, after that step. */
 typedef struct End {

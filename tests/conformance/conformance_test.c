@@ -91,8 +91,7 @@ refuse(const Way *w)
     return r.err;
 }
 
-/* ---- processes ------------------------------------------------------------
- */
+/* ---- processes ----------------------------------------------------------- */
 
 /* The number behind a word of the options; 1 if they do not have it. */
 static int

@@ -6,7 +6,8 @@
 Links and their anchors, paths of files, the functions that style.md shows, the
 form of the glossary, the passes of architecture.md, that the README of a folder
 has its sources, and that semantics.md has every rule of tensorflow.md and every
-case that it decides otherwise.  Sources begin with their own names.
+case that it decides otherwise.  Sources begin with their own names,
+and the rulers of their sections are one line.
 """
 import collections
 import functools
@@ -229,6 +230,21 @@ def other_names(root):
             yield '%s: its comment calls it %s' % (path, name.group(1))
 
 
+def broken_rulers(root):
+    """One that begins a longer comment goes on with an empty line."""
+    for path in walk(root, SOURCES + ('.l', '.y')):
+        lines = read(root, path).split('\n')
+        for i, line in enumerate(lines):
+            if not re.match(r'\s*/\* ---- ', line):
+                continue
+            is_whole = re.search(r'- \*/$', line) or (
+                line.endswith('--') and lines[i + 1].strip() == '*'
+                and re.match(r'\s*\* \w', lines[i + 2]))
+            if not is_whole or len(line) > 80:
+                yield '%s:%d: not one line of 80 columns: %s' % (
+                    path, i + 1, line)
+
+
 def report(number, what, faults):
     faults = sorted(faults)
     for fault in faults:
@@ -238,7 +254,7 @@ def report(number, what, faults):
 
 def main(root):
     pages = sorted(walk(root, '.md'))
-    print('1..11')
+    print('1..12')
     report(1, 'links', dead_links(root, pages))
     report(2, 'paths', dead_paths(root, pages))
     report(3, 'functions of style.md',
@@ -253,6 +269,7 @@ def main(root):
     report(10, 'names of files in their comments', other_names(root))
     report(11, 'terms that the sources have',
            foreign_terms(root, 'docs/glossary.md'))
+    report(12, 'rulers of sections', broken_rulers(root))
 
 
 main(sys.argv[1])

@@ -20,8 +20,7 @@ run_on(const char *plan, const char *devices, const char *options)
                dir, getenv("TFD_RUN"), plan, devices, dir, options);
 }
 
-/* ---- the bits of the CPU --------------------------------------------------
- */
+/* ---- the bits of the CPU ------------------------------------------------- */
 
 typedef struct Row {
     const char *program;     /* of docs/examples */
@@ -143,8 +142,7 @@ bits_are_those_of_the_cpu(void **state)
         check_row(&rows[i]);
 }
 
-/* ---- what ends a run -------------------------------------------------------
- */
+/* ---- what ends a run ----------------------------------------------------- */
 
 #define MEETING(loops)                                                         \
     "var w: f32[300] = ones\n"                                                 \
@@ -269,8 +267,7 @@ who_does_not_come_is_named(void **state)
     }
 }
 
-/* ---- memory of the host ----------------------------------------------------
- */
+/* ---- memory of the host -------------------------------------------------- */
 
 /* The bytes that GPUs share there, or 0: asked by making each allocation of
  * pinned memory fail in turn, which says what it was for. */
@@ -304,8 +301,7 @@ only_what_is_out_of_reach_is_staged(void **state)
     assert_int_equal(shared_bytes(plan, "no-peers"), 5 * 1280 + 256);
 }
 
-/* ---- the suite --------------------------------------------------------------
- */
+/* ---- the suite ----------------------------------------------------------- */
 
 static int
 make_folder(void **state)

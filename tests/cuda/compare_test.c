@@ -35,8 +35,7 @@ compared(const char *out, const char *what)
     return atoi(at - 1);
 }
 
-/* ---- equal bits -----------------------------------------------------------
- */
+/* ---- equal bits ---------------------------------------------------------- */
 
 static const struct {
     const char *name, *planned, *devices, *options;
@@ -98,8 +97,7 @@ steps_may_be_fewer(void **state)
     assert_int_equal(three - two, two - one);
 }
 
-/* ---- differences ----------------------------------------------------------
- */
+/* ---- differences --------------------------------------------------------- */
 
 static const char tf32_program[] =
     "var w: f32[16, 16] = normal(stddev = 1.0)\n"
@@ -315,8 +313,7 @@ all_reduces_are_named(void **state)
     assert_non_null(strstr(ran.err, "note: on replica "));
 }
 
-/* ---- command lines --------------------------------------------------------
- */
+/* ---- command lines ------------------------------------------------------- */
 
 static void
 what_cannot_be_compared_is_refused(void **state)
@@ -345,8 +342,7 @@ what_cannot_be_compared_is_refused(void **state)
     assert_non_null(strstr(ran.err, "does not enqueue kernels"));
 }
 
-/* ---- the suite ------------------------------------------------------------
- */
+/* ---- the suite ----------------------------------------------------------- */
 
 int
 main(void)

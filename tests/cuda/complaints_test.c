@@ -418,8 +418,7 @@ mistakes_are_named(void **state)
                     complaints[i].says);
 }
 
-/* ---- limits ---------------------------------------------------------------
- */
+/* ---- limits -------------------------------------------------------------- */
 
 static const struct {
     int capability, most; /* KB */

@@ -22,8 +22,7 @@ static bool real; /* the driver is NVIDIA's: it has no options */
 static PlanObject texts[] = {{"code/sm_80/k_add.ptx", direct_add, 0}};
 static const RtDeviceCode code = {.num_kernels = 1, .kernel_texts = texts};
 
-/* ---- devices ---------------------------------------------------------------
- */
+/* ---- devices ------------------------------------------------------------- */
 
 static RtDevice *
 open_device(int index, const char *options)
@@ -73,8 +72,7 @@ add_to(RtDevice *d, RtDevicePtr p, int64_t n)
     add_on(d->queues[QUEUE_COMPUTE], p, n);
 }
 
-/* ---- the contract ----------------------------------------------------------
- */
+/* ---- the contract -------------------------------------------------------- */
 
 static void
 check_memory(RtDevice *d)
@@ -275,8 +273,7 @@ rows_are_copied(void **state)
     in_each_order(check_rows);
 }
 
-/* ---- what cannot be
- * ----------------------------------------------------------- */
+/* ---- what cannot be ------------------------------------------------------ */
 
 static void
 too_much_memory_is_refused(void **state)

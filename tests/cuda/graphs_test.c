@@ -59,8 +59,7 @@ set(CUdeviceptr at, unsigned char byte, CUstream stream)
     MUST(cu->cuMemsetD8Async(at, byte, 64, stream));
 }
 
-/* ---- what graphs do -------------------------------------------------------
- */
+/* ---- what graphs do ------------------------------------------------------ */
 
 /* Sets to 5, and adds 1; a branch adds 7 to what is 4096 bytes further; then
  * both come to the host. */
@@ -128,8 +127,7 @@ nodes_are_not_executed_when_captured(void **state)
     direct_release();
 }
 
-/* ---- what a capture forbids ------------------------------------------------
- */
+/* ---- what a capture forbids ---------------------------------------------- */
 
 static void
 asks_an_event_of_the_capture(void)
@@ -308,8 +306,7 @@ forbidden_calls_have_their_errors(void **state)
     }
 }
 
-/* ---- complaints ------------------------------------------------------------
- */
+/* ---- complaints ---------------------------------------------------------- */
 
 static void
 branches_race(void)
@@ -531,8 +528,7 @@ work_is_counted(void **state)
                      "7 calls that allocate, 6 that synchronise\n" SAYS "");
 }
 
-/* ---- the suite -------------------------------------------------------------
- */
+/* ---- the suite ----------------------------------------------------------- */
 
 int
 main(void)

@@ -237,8 +237,7 @@ tensor_cores_have_the_bits_of_the_cpu(void **state)
     arena_release(a);
 }
 
-/* ---- large products -------------------------------------------------------
- */
+/* ---- large products ------------------------------------------------------ */
 
 static const Program large = {"tests/cuda/large.kernels", NULL, {0}};
 

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- programs -------------------------------------------------------------
- */
+/* ---- programs ------------------------------------------------------------ */
 
 /* Three layers, and a step that the replicas take without collectives. */
 static const char *
@@ -61,8 +60,7 @@ number_after(const char *text, const char *words)
     return strtod(at + strlen(words), NULL);
 }
 
-/* ---- runs -----------------------------------------------------------------
- */
+/* ---- runs ---------------------------------------------------------------- */
 
 static void
 what_does_not_fit_is_refused(void **state)
@@ -167,8 +165,7 @@ shared_variables_are_there_once(void **state)
     assert_true(replicas < 3 * one - 2 * 4.1);
 }
 
-/* ---- tfdc -----------------------------------------------------------------
- */
+/* ---- tfdc ---------------------------------------------------------------- */
 
 static const char *
 explain(Arena *a, const char *devices, long long batch)
@@ -252,8 +249,7 @@ recomputing_would_save(void **state)
     assert_true(saved > 0.3 * all && saved < all);
 }
 
-/* ---- the suite ------------------------------------------------------------
- */
+/* ---- the suite ----------------------------------------------------------- */
 
 int
 main(void)

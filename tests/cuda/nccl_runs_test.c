@@ -52,8 +52,7 @@ plan_of(Arena *a, const char *name, const char *options)
     return plan;
 }
 
-/* ---- results --------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------- */
 
 static const struct {
     const char *name, *options, *run;
@@ -160,8 +159,7 @@ statistics_name_the_transport(void **state)
     }
 }
 
-/* ---- failures -------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------ */
 
 static const struct {
     const char *nccl, *says;

@@ -28,8 +28,7 @@ enum {
 
 static const int64_t counts[OPERANDS] = {COUNT, 129, 1};
 
-/* ---- a kernel that combines -----------------------------------------------
- */
+/* ---- a kernel that combines ---------------------------------------------- */
 
 /* The sum of elements `left .. left + num` of %f, by D2's tree, is in the first
  * of them. */
@@ -87,8 +86,7 @@ sum_text(int n)
     return str_text(&s);
 }
 
-/* ---- ranks ---------------------------------------------------------------
- */
+/* ---- ranks --------------------------------------------------------------- */
 
 static struct {
     int ranks, each;
@@ -214,8 +212,7 @@ close_group(void)
         group.colls[i]->ops->close(group.colls[i]);
 }
 
-/* ---- what a program does ---------------------------------------------------
- */
+/* ---- what a program does ------------------------------------------------- */
 
 /* Both are started before the first is done.  Of replica r the gathered blocks
  * have r + 1 floats. */
@@ -273,8 +270,7 @@ act_all(void)
         c->ops->disconnect(c);
 }
 
-/* ---- what comes of it ------------------------------------------------------
- */
+/* ---- what comes of it ---------------------------------------------------- */
 
 static void
 check_reduced(int rank, RtReduceOp how, int root)
@@ -428,8 +424,7 @@ ranks_that_do_not_come_are_not_waited_for(void **state)
     c->ops->close(c);
 }
 
-/* ---- complaints ----------------------------------------------------------
- */
+/* ---- complaints ---------------------------------------------------------- */
 
 static const NcclLibrary *nccl;
 static ncclComm_t comms[2];

@@ -96,8 +96,7 @@ static const char large[] = "var v: i32 = 0\n"
                             "  print(\"{v}\")\n"
                             "}\n";
 
-/* ---- results --------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------- */
 
 static const char *
 plan_of(Arena *a, const char *name)
@@ -223,8 +222,7 @@ vdpbf16ps_has_one_order_everywhere(void **state)
     assert_null(strstr(at + 1, "one_chain=true"));
 }
 
-/* ---- what steps print and assert ------------------------------------------
- */
+/* ---- what steps print and assert ----------------------------------------- */
 
 /* More lines than are kept before the host looks, lines in rounds that the
  * device decides on, and an index that is wrong after the third step. */
@@ -377,8 +375,7 @@ endless_loops_end(void **state)
                                     "while, at the "));
 }
 
-/* ---- checkpoints ----------------------------------------------------------
- */
+/* ---- checkpoints --------------------------------------------------------- */
 
 /* A checkpoint made on one kind of device is resumed on the other. */
 static void
@@ -402,8 +399,7 @@ checkpoints_go_both_ways(void **state)
     }
 }
 
-/* ---- messages --------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------ */
 
 static const struct {
     const char *options, *devices, *says;
@@ -514,8 +510,7 @@ shortages_are_said(void **state)
             fail_msg("not said: %s", shortages[i]);
 }
 
-/* ---- each call failing ------------------------------------------------------
- */
+/* ---- each call failing --------------------------------------------------- */
 
 static const char *const calls[] = {
 #define CUDA_CALL(name, params) #name,
@@ -620,8 +615,7 @@ each_call_of_two_devices_may_fail(void **state)
                          1 + (int)(i / 2 % TIMES));
 }
 
-/* ---- the suite --------------------------------------------------------------
- */
+/* ---- the suite ----------------------------------------------------------- */
 
 static int
 make_programs(void **state)

@@ -11,8 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- counts ----------------------------------------------------------------
- */
+/* ---- counts -------------------------------------------------------------- */
 
 /* The number before a name in the lines that the fake driver ends with. */
 static long
@@ -53,8 +52,7 @@ more_before(const Difference *d, const char *text)
     return number_before(&d->many, text) - number_before(&d->few, text);
 }
 
-/* ---- steady steps ----------------------------------------------------------
- */
+/* ---- steady steps -------------------------------------------------------- */
 
 /* components: of a batch, each copied to the device, and there to its place;
  * fetches: values that main takes back in a step; others: programs that are
@@ -151,8 +149,7 @@ a_steady_step_is_a_graph_launch(void **state)
     }
 }
 
-/* ---- time ------------------------------------------------------------------
- */
+/* ---- time ---------------------------------------------------------------- */
 
 static const char empty[] =
     "var w: f32[3] = [1.0, 2.0, 3.0]\n"
@@ -208,8 +205,7 @@ the_host_s_time_is_short(void **state)
     assert_true(is_sanitized() || two < 200.0);
 }
 
-/* ---- the suite -------------------------------------------------------------
- */
+/* ---- the suite ----------------------------------------------------------- */
 
 int
 main(void)

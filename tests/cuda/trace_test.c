@@ -33,8 +33,7 @@ typedef struct Test {
     pthread_t thread; /* that has made the last call of the host */
 } Test;
 
-/* ---- the program -----------------------------------------------------------
- */
+/* ---- the program --------------------------------------------------------- */
 
 static int32_t
 note_call(void *context, const void *op)
@@ -154,8 +153,7 @@ long_program(TfdCall *call)
     return 0;
 }
 
-/* ---- a device --------------------------------------------------------------
- */
+/* ---- a device ------------------------------------------------------------ */
 
 enum { PROGRAM, SECOND, WAITING, LONG };
 
@@ -251,8 +249,7 @@ end(Test *t)
     t->d->ops->close(t->d);
 }
 
-/* ---- recordings ------------------------------------------------------------
- */
+/* ---- recordings ---------------------------------------------------------- */
 
 /* The first time directly, then recorded; once more where a new value is
  * loaded. */
@@ -363,9 +360,7 @@ the_stop_word_ends_replays(void **state)
     end(&t);
 }
 
-/* ---- main beside a program
- * ---------------------------------------------------
- */
+/* ---- main beside a program ----------------------------------------------- */
 
 typedef enum Beside {
     SAME_QUEUE,
@@ -530,8 +525,7 @@ close_waits_for_programs(void **state)
     }
 }
 
-/* ---- failures --------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------ */
 
 static const char *const calls[] = {"cuStreamBeginCapture_v2",
                                     "cuStreamEndCapture",

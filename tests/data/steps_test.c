@@ -313,7 +313,7 @@ expect_joined(void **state)
     expect_twice(&j->row, j->second, true);
 }
 
-/* ---- elements that a cache lends ------------------------------------------ */
+/* ---- elements that a cache lends ----------------------------------------- */
 
 /* Six large elements, in batches: as they are, and from a cache; with two slots
  * for steps, so that one has rows of its own after it borrowed some. */

@@ -242,8 +242,7 @@ static const RtDeviceCode code = {.num_kernels = 1,
                                   .num_programs = NUM_PROGRAMS,
                                   .programs = programs};
 
-/* ---- opening and running --------------------------------------------------
- */
+/* ---- opening and running ------------------------------------------------- */
 
 static const char *const names[MAX_DEVICES] = {"test:0", "test:1", "test:2"};
 

@@ -12,8 +12,7 @@
 
 static PlanObject stuck; /* objects/stuck.c, named on the command line */
 
-/* ---- printing -------------------------------------------------------------
- */
+/* ---- printing ------------------------------------------------------------ */
 
 static const char hello[] =
     "func @main() main {\n"
@@ -63,8 +62,7 @@ steps_print_at_their_end(void **state)
                   "branch 7\nbranch 7\nbranch 7\nend\n");
 }
 
-/* ---- params ----------------------------------------------------------------
- */
+/* ---- params -------------------------------------------------------------- */
 
 static const char with_params[] =
     "param @lr: f32 = 0.5\n"
@@ -109,8 +107,7 @@ params_have_defaults_and_values(void **state)
                  "when compiling: tfdc -D zzzzzzz=...)");
 }
 
-/* ---- datasets and collectives ---------------------------------------------
- */
+/* ---- datasets and collectives -------------------------------------------- */
 
 /* Rows in batches of six: each replica's rows, and all together. */
 static const char batches[] =

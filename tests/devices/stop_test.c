@@ -198,8 +198,7 @@ an_interrupt_ends_the_wait_for_a_checkpoint(void **state)
     status_free(r.st);
 }
 
-/* ---- devices that are lost ------------------------------------------------
- */
+/* ---- devices that are lost ----------------------------------------------- */
 
 enum { MOST_OPERATIONS = 400 };
 

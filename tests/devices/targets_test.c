@@ -169,8 +169,7 @@ kernels_need_code(void **state)
     rt_code_close(code);
 }
 
-/* ---- PTX ------------------------------------------------------------------
- */
+/* ---- PTX ----------------------------------------------------------------- */
 
 static void
 texts_are_found_by_number(void **state)

@@ -421,8 +421,7 @@ reads_are_limited(void **state)
         fail_msg("%s", str_text(&wrong));
 }
 
-/* ---- tests ----------------------------------------------------------------
- */
+/* ---- tests --------------------------------------------------------------- */
 
 static void
 growth_is_limited(void **state)

@@ -150,8 +150,7 @@ several_targets_by_another_tfdc(void **state)
     }
 }
 
-/* ---- where the program lies ------------------------------------------------
- */
+/* ---- where the program lies ---------------------------------------------- */
 
 /* One module under three names, and a file in a folder beside the program's. */
 static void

@@ -432,8 +432,7 @@ run_npy(const char *path, const char *bytes, size_t len)
     return valid;
 }
 
-/* ---- other files of data --------------------------------------------------
- */
+/* ---- other files of data ------------------------------------------------- */
 
 /* Each input is read as if it were of each format. */
 static const struct {

@@ -47,8 +47,7 @@ want(bool is_so, const char *what)
     }
 }
 
-/* ---- addresses ------------------------------------------------------------
- */
+/* ---- addresses ----------------------------------------------------------- */
 
 /* Memory that the forked processes share; alone, everybody's is as one's own
  * but for its rank. */
@@ -96,8 +95,7 @@ exchange_ranks(void *data, const char *name, const void *own, size_t bytes,
     return OK;
 }
 
-/* ---- collectives ----------------------------------------------------------
- */
+/* ---- collectives --------------------------------------------------------- */
 
 static const RtMemory everything = {
     .bytes = SIZE_MAX, .address = 1, .host = (char *)1};
@@ -176,8 +174,7 @@ reduce_all(RtCarrier *carrier, int rank, int size, int algorithm)
     c->ops->close(c);
 }
 
-/* ---- a group --------------------------------------------------------------
- */
+/* ---- a group ------------------------------------------------------------- */
 
 static void
 take(void *data, int rank, const void *part, size_t n)
@@ -222,8 +219,7 @@ use_group(RtCarrier *carrier, int rank, int size)
     g->ops->close(g);
 }
 
-/* ---- processes ------------------------------------------------------------
- */
+/* ---- processes ----------------------------------------------------------- */
 
 /* How the processes of a job are told to join. */
 typedef struct Way {

@@ -33,8 +33,7 @@ below(int n)
     return (int)((random_state >> 8) % (uint32_t)n);
 }
 
-/* ---- processes ------------------------------------------------------------
- */
+/* ---- processes ----------------------------------------------------------- */
 
 static const RtMemory everything = {
     .bytes = SIZE_MAX, .address = 1, .host = (char *)1};
@@ -120,8 +119,7 @@ force(const Job *job, int algorithm)
         rt_messages_force(job->colls[p], (RtMessagesAlgorithm)algorithm);
 }
 
-/* ---- all_reduce -----------------------------------------------------------
- */
+/* ---- all_reduce ---------------------------------------------------------- */
 
 typedef struct Reduction {
     const Job *job;
@@ -269,8 +267,7 @@ random_counts(Reduction *r)
     }
 }
 
-/* ---- all_gather -----------------------------------------------------------
- */
+/* ---- all_gather ---------------------------------------------------------- */
 
 enum { MOST_BLOCK = 3000, MOST_OUTER = 4 };
 
@@ -353,8 +350,7 @@ check_and_free_blocks(Gathering *g)
         free(g->out[k]);
 }
 
-/* ---- the tests ------------------------------------------------------------
- */
+/* ---- the tests ----------------------------------------------------------- */
 
 /* Two all_reduces and an all_gather in flight together, several times. */
 static void
@@ -537,8 +533,7 @@ machines_send_as_one_process(void **state)
     }
 }
 
-/* ---- waiting in vain ------------------------------------------------------
- */
+/* ---- waiting in vain ----------------------------------------------------- */
 
 static void
 open_lonely(Job *job, Reduction *r, double timeout)
@@ -701,8 +696,7 @@ what_has_no_sum_is_refused(void **state)
     close_job(&job);
 }
 
-/* ---- joining --------------------------------------------------------------
- */
+/* ---- joining ------------------------------------------------------------- */
 
 typedef struct Joiner {
     pthread_t thread;

@@ -19,8 +19,7 @@
 
 enum { SIZE = 2, LONG = 3 * RT_RING_BYTES + 12345, MOST_EXCHANGES = 4 };
 
-/* ---- two links ------------------------------------------------------------
- */
+/* ---- two links ----------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
@@ -106,8 +105,7 @@ close_two(void **state)
     return 0;
 }
 
-/* ---- messages -------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------ */
 
 static RtTransfer
 begin(int rank, bool sends, uint32_t tag, void *at, size_t n)
@@ -175,8 +173,7 @@ assert_filled(const char *bytes, size_t n, int salt)
 
 static char sent[SIZE][LONG], received[SIZE][LONG];
 
-/* ---- tests ----------------------------------------------------------------
- */
+/* ---- tests --------------------------------------------------------------- */
 
 static void
 a_message_longer_than_the_ring_arrives_both_ways(void **state)

@@ -64,8 +64,7 @@ read_options(const char *text)
     return out;
 }
 
-/* ---- places in the library ------------------------------------------------
- */
+/* ---- places in the library ----------------------------------------------- */
 
 /* Whether the text begins with the name of such a file: "nn.tfd". */
 static bool

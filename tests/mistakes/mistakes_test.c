@@ -105,8 +105,7 @@ session_of(Commands commands, const char *folder)
     return str_text(&out);
 }
 
-/* ---- repairs ---------------------------------------------------------------
- */
+/* ---- repairs ------------------------------------------------------------- */
 
 /* The next word of a program, or number, from *at on; NULL at its end. */
 static const char *

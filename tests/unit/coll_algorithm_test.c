@@ -240,8 +240,7 @@ moves_are_counted(void **state)
     }
 }
 
-/* ---- a transport of messages ----------------------------------------------
- */
+/* ---- a transport of messages --------------------------------------------- */
 
 /* Each participant is a process that sees its own memory and what others sent
  * it, in order; it knows the schedules of all. */

@@ -458,8 +458,7 @@ halves_need_an_even_number(void **state)
     close_shared(coll);
 }
 
-/* ---- the same instance again and again
- * --------------------------------------- */
+/* ---- the same instance again and again ----------------------------------- */
 
 enum { CALLS = 300, STRESS_COUNT = 40 };
 

@@ -157,8 +157,7 @@ strangers_are_refused(void **state)
     status_free(st);
 }
 
-/* ---- code ------------------------------------------------------------------
- */
+/* ---- code ---------------------------------------------------------------- */
 
 /* A plan with code of "host" and two kernels for each target of a list. */
 static Bytes
@@ -430,8 +429,7 @@ damaged_programs_are_refused(void **state)
                    "its program is not placed");
 }
 
-/* ---- zips that are no plans -----------------------------------------------
- */
+/* ---- zips that are no plans ---------------------------------------------- */
 
 typedef struct Entry {
     const char *name, *text;
@@ -615,8 +613,7 @@ other_zips_are_refused(void **state)
                    "a zip without the manifest of a plan");
 }
 
-/* ---- damage ----------------------------------------------------------------
- */
+/* ---- damage -------------------------------------------------------------- */
 
 /* The bytes in memory of just their size, so that no one reads beyond. */
 static void

@@ -63,8 +63,7 @@ void rt_frame_bytes(RtFrame *f, RtBytes *bytes, size_t most);
 /* A number of elements, each of at least `least` bytes. */
 void rt_frame_count(RtFrame *f, int32_t *count, int32_t most, size_t least);
 
-/* ---- messages -------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------ */
 
 typedef struct RtAddresses {
     int32_t num;

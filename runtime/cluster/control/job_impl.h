@@ -20,8 +20,7 @@ typedef struct RtConnection {
 
 enum { RT_MOST_CONNECTIONS = 32 };
 
-/* ---- the member -----------------------------------------------------------
- */
+/* ---- the member ---------------------------------------------------------- */
 
 typedef enum RtMemberPhase {
     MEMBER_SEEKS,  /* the control server */

@@ -10,8 +10,7 @@
 
 #include "runtime/cluster/resolve/resolve.h"
 
-/* ---- Slurm ----------------------------------------------------------------
- */
+/* ---- Slurm --------------------------------------------------------------- */
 
 /* How many tasks of a step are of which job, in the order of their ranks. */
 typedef struct RtJobShare {
@@ -31,8 +30,7 @@ typedef struct RtSlurmLayout {
 Status rt_slurm_tasks(Arena *a, RtEnvironment env, const RtSlurmLayout *layout,
                       RtTasks *out, const char **gpus) MUST_USE;
 
-/* ---- Kubernetes -----------------------------------------------------------
- */
+/* ---- Kubernetes ---------------------------------------------------------- */
 
 /* Whether JSON is a list, as `kubectl get pods -o json` prints it. */
 bool rt_is_pods(const char *json, size_t len);
@@ -42,8 +40,7 @@ bool rt_is_pods(const char *json, size_t len);
 Status rt_pods_tasks(Arena *a, const char *from, const char *json, size_t len,
                      int port, const char *own, RtTasks *out) MUST_USE;
 
-/* ---- SageMaker ------------------------------------------------------------
- */
+/* ---- SageMaker ----------------------------------------------------------- */
 
 /* The workers of SM_HOSTS, of which SM_CURRENT_HOST is this process. */
 Status rt_sagemaker_tasks(Arena *a, RtEnvironment env, int port,

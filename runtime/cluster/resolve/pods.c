@@ -19,8 +19,7 @@ add_worker(Arena *a, RtTaskJob *job, const char *from, const char *host,
     return OK;
 }
 
-/* ---- Kubernetes -----------------------------------------------------------
- */
+/* ---- Kubernetes ---------------------------------------------------------- */
 
 typedef struct Pod {
     const char *name, *host;
@@ -109,8 +108,7 @@ rt_pods_tasks(Arena *a, const char *from, const char *json, size_t len,
     return st;
 }
 
-/* ---- SageMaker ------------------------------------------------------------
- */
+/* ---- SageMaker ----------------------------------------------------------- */
 
 static Status
 read_hosts(Arena *a, json_t *hosts, const char *own, int port, RtTasks *out)

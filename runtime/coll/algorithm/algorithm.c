@@ -88,8 +88,7 @@ gather_own(const RtCollShape *shape, int participant, int phase,
                     f, data);
 }
 
-/* ---- each a slice, which goes around --------------------------------------
- */
+/* ---- each a slice, which goes around ------------------------------------- */
 
 /* In phase k > 0 each participant takes from the one before it what that got in
  * phase k - 1: slice p - k of participant p. */
@@ -203,8 +202,7 @@ reduce_halves(const RtCollShape *shape, int participant, int phase,
         walk_pack(&w, step, k);
 }
 
-/* ---- the table ------------------------------------------------------------
- */
+/* ---- the table ----------------------------------------------------------- */
 
 static const RtAlgorithm algorithms[NUM_COLL_ALGORITHMS] = {
     [COLL_REPLICATED] = {IR_COLL_REPLICATED, 1, true, reduce_replicated,

@@ -297,8 +297,7 @@ rt_local_calls(const RtCollInstance *s)
     return s->calls;
 }
 
-/* ---- communicators and instances ------------------------------------------
- */
+/* ---- communicators and instances ----------------------------------------- */
 
 static void
 make_works(RtLocalComm *comm, RtCollInstance *s)

@@ -162,8 +162,7 @@ void rt_local_end_phase(RtLocalWork *w);
 /* Whether a wait takes too long; *deadline is 0 when it begins. */
 bool rt_local_is_late(const RtLocalWork *w, double *deadline);
 
-/* ---- operands and results -------------------------------------------------
- */
+/* ---- operands and results ------------------------------------------------ */
 
 RtDevice *rt_local_device(const RtLocalWork *w);
 int rt_local_replicas_each(const RtCollInstance *s);

@@ -9,8 +9,7 @@
 #include <string.h>
 #include "runtime/coll/messages/messages_impl.h"
 
-/* ---- nodes and results ----------------------------------------------------
- */
+/* ---- nodes and results --------------------------------------------------- */
 
 static const RtLayout *
 layout_of(const MsgPiece *p)
@@ -69,8 +68,7 @@ result_at(const MsgPiece *p, int64_t step)
     return p->result + offset_in(p, FORM_RESULT, step);
 }
 
-/* ---- own nodes ------------------------------------------------------------
- */
+/* ---- own nodes ----------------------------------------------------------- */
 
 static void
 make_fragment(const MsgPiece *p, int node, const RtFragment *f, char *to)
@@ -120,8 +118,7 @@ make_slices(const MsgPiece *p, int num)
     }
 }
 
-/* ---- combining all nodes --------------------------------------------------
- */
+/* ---- combining all nodes ------------------------------------------------- */
 
 /* Where the nodes of a process are, of a range. */
 typedef const char *NodesAt(const MsgPiece *p, RtSteps s, int process);
@@ -151,8 +148,7 @@ combine_all(const MsgPiece *p, RtSteps s, NodesAt *at)
         combine_fragment(p, s, at, &f);
 }
 
-/* ---- gather ---------------------------------------------------------------
- */
+/* ---- gather -------------------------------------------------------------- */
 
 /* Nodes of the first so many processes from this one on. */
 static size_t
@@ -191,8 +187,7 @@ gather(MsgPiece *p)
     return true;
 }
 
-/* ---- exchange -------------------------------------------------------------
- */
+/* ---- exchange ------------------------------------------------------------ */
 
 static RtSteps
 slice_of(const MsgPiece *p, int process)

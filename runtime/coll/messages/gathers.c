@@ -25,8 +25,7 @@ outer(const MsgInstance *s)
     return (size_t)s->parts[0].gather.outer;
 }
 
-/* ---- sizes ----------------------------------------------------------------
- */
+/* ---- sizes --------------------------------------------------------------- */
 
 static void
 set_own_sizes(MsgInstance *s)
@@ -51,8 +50,7 @@ gather_sizes(MsgPiece *p, int k)
     return true;
 }
 
-/* ---- blocks ---------------------------------------------------------------
- */
+/* ---- blocks -------------------------------------------------------------- */
 
 /* Of the blocks of one process, which has told their sizes: false if these
  * cannot be. */
@@ -126,8 +124,7 @@ send_to_all(MsgPiece *p, int k)
     return true;
 }
 
-/* ---- the result -----------------------------------------------------------
- */
+/* ---- the result ---------------------------------------------------------- */
 
 /* From replica 0 on, as they are in a row of the result. */
 static void

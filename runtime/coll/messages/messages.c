@@ -19,8 +19,7 @@ comm_of(RtColl *c)
     return (MsgComm *)c;
 }
 
-/* ---- start and done -------------------------------------------------------
- */
+/* ---- start and done ------------------------------------------------------ */
 
 static MsgPart *
 part_of(const MsgInstance *s, int replica)
@@ -131,8 +130,7 @@ messages_calls(const MsgInstance *s)
     return s->calls;
 }
 
-/* ---- the end --------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------- */
 
 static void
 wake_all(MsgComm *comm)
@@ -187,8 +185,7 @@ messages_close(RtColl *c)
     arena_release(comm_of(c)->arena);
 }
 
-/* ---- instances ------------------------------------------------------------
- */
+/* ---- instances ----------------------------------------------------------- */
 
 static MsgInstance *
 instance_new(MsgComm *comm, int num)
@@ -313,8 +310,7 @@ rt_messages_force(RtColl *c, RtMessagesAlgorithm algorithm)
     comm_of(c)->forced = (int)algorithm;
 }
 
-/* ---- the communicator -----------------------------------------------------
- */
+/* ---- the communicator ---------------------------------------------------- */
 
 static const RtCollOps messages_ops = {
     .name = "messages",

@@ -15,8 +15,7 @@
 
 enum { BLOCK = 1024 };
 
-/* ---- which ----------------------------------------------------------------
- */
+/* ---- which --------------------------------------------------------------- */
 
 /* Appends the pairs of the subtree of replicas lo .. hi; returns its value. */
 static int
@@ -113,8 +112,7 @@ rt_nodes_of_one(Arena *a, int size, int process, int replica)
     return n;
 }
 
-/* ---- combining ------------------------------------------------------------
- */
+/* ---- combining ----------------------------------------------------------- */
 
 struct RtNodeScratch {
     const void **in;         /* of a kernel */

@@ -17,8 +17,7 @@
 
 enum { STEPS_OF_SLOT = 128 };
 
-/* ---- results --------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------- */
 
 static char *
 out_of(const MsgInstance *s, int operand, int device)
@@ -52,8 +51,7 @@ deliver(const MsgPiece *p)
         deliver_fragment(p, &f);
 }
 
-/* ---- calls ----------------------------------------------------------------
- */
+/* ---- calls --------------------------------------------------------------- */
 
 static int64_t
 end_of(const MsgInstance *s)
@@ -112,8 +110,7 @@ end_call_if_done(MsgInstance *s)
     rt_wait_word_add(&s->ended, 1);
 }
 
-/* ---- pieces ---------------------------------------------------------------
- */
+/* ---- pieces -------------------------------------------------------------- */
 
 static void
 end_piece(MsgPiece *p)
@@ -207,8 +204,7 @@ rt_msg_ready(RtCarrierJob *job)
     feed(s->comm);
 }
 
-/* ---- messages -------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------ */
 
 static void
 end_transfer(RtTransfer *t)
@@ -263,8 +259,7 @@ rt_msg_cancel(RtCarrierJob *job)
     }
 }
 
-/* ---- memory ---------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* Of a piece of this instance. */
 static void

@@ -143,8 +143,7 @@ exchange(Walk *walk, Visit *visit, int phase)
     return rt_nccl_end(r, walk->works);
 }
 
-/* ---- the three passes -----------------------------------------------------
- */
+/* ---- the three passes ---------------------------------------------------- */
 
 /* What is copied from the root needs no other one. */
 static bool

@@ -60,8 +60,7 @@ rt_nccl_is_late(const NcclComm *comm, double timeout, double *deadline)
     return now > *deadline;
 }
 
-/* ---- waiting for NCCL itself ------------------------------------------------
- */
+/* ---- waiting for NCCL itself --------------------------------------------- */
 
 /* Whether the rank's last call is complete; *works: without an error. */
 static bool
@@ -98,8 +97,7 @@ settle(NcclRank *r, const char *what)
     return works;
 }
 
-/* ---- groups of calls -----------------------------------------------------
- */
+/* ---- groups of calls ----------------------------------------------------- */
 
 static bool
 start_group(NcclRank *r)

@@ -243,8 +243,7 @@ take_steps(RtLocalWork *w, int phase)
     f(&shape, w->device, phase, take_step, w);
 }
 
-/* ---- through memory of the host -------------------------------------------
- */
+/* ---- through memory of the host ------------------------------------------ */
 
 /* The range of all operands of the device that another one combines. */
 static void

@@ -32,8 +32,7 @@ rt_shm_probe(const RtCommConfig *config, bool *can, Str *why)
     return st;
 }
 
-/* ---- mapping --------------------------------------------------------------
- */
+/* ---- mapping ------------------------------------------------------------- */
 
 static const RtMemory *
 memory_of(const RtCommConfig *config, int device, int number)

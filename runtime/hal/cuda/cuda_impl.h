@@ -109,8 +109,7 @@ typedef struct CudaPrograms {
     char *piece;  /* CUDA_PIECE, pinned, of what it reads; NULL until it does */
 } CudaPrograms;
 
-/* ---- recordings of programs (trace.c) -------------------------------------
- */
+/* ---- recordings of programs (trace.c) ------------------------------------ */
 
 /* Where the host has a part in a program. */
 typedef enum CudaBreakKind {
@@ -184,8 +183,7 @@ typedef struct CudaTimes {
     int num;
 } CudaTimes;
 
-/* ---- a device -------------------------------------------------------------
- */
+/* ---- a device ------------------------------------------------------------ */
 
 /* Of the GPU, or, where memory.host is not NULL, pinned memory of the host. */
 typedef struct CudaMemory {
@@ -265,8 +263,7 @@ void rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value);
 /* Whether it has happened, after a tenth of a second at most. */
 bool rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value);
 
-/* ---- memory ---------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------- */
 
 Status rt_cuda_room(RtDevice *d, size_t *available, size_t *total) MUST_USE;
 Status rt_cuda_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
@@ -287,8 +284,7 @@ Status rt_cuda_load(RtDevice *d, const RtDeviceCode *code) MUST_USE;
 void rt_cuda_unload(Cuda *c);
 void rt_cuda_launch(Cuda *c, CudaQueue *q, const RtKernelLaunch *launch);
 
-/* ---- recordings of programs -----------------------------------------------
- */
+/* ---- recordings of programs ---------------------------------------------- */
 
 /* Of a launch; NULL: none, or the device has failed.  The rest is for the
  * thread that executes programs, for the launch that it executes. */
@@ -324,8 +320,7 @@ int64_t rt_cuda_skip_break(Cuda *c);
 bool rt_cuda_skip_fits(const Cuda *c, size_t bytes);
 void rt_cuda_skip_item(Cuda *c, size_t bytes);
 
-/* ---- times of a program's parts -------------------------------------------
- */
+/* ---- times of a program's parts ------------------------------------------ */
 
 /* RtProgramOps.begin_time and read_times. */
 void rt_cuda_begin_time(RtDevice *d, uint64_t *nanoseconds);

@@ -173,8 +173,7 @@ rt_cuda_queue_close(Cuda *c, CudaQueue *q)
         c->cu->cuStreamDestroy_v2(q->stream);
 }
 
-/* ---- for other libraries -------------------------------------------------
- */
+/* ---- for other libraries ------------------------------------------------- */
 
 CUstream
 rt_cuda_native_stream(RtQueue *queue)

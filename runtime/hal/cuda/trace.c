@@ -25,8 +25,7 @@ stream_of(const Cuda *c)
     return c->queues[QUEUE_COMPUTE].stream;
 }
 
-/* ---- waiting for the device -----------------------------------------------
- */
+/* ---- waiting for the device ---------------------------------------------- */
 
 int32_t
 rt_cuda_look(RtDevice *d)

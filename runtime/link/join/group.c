@@ -51,8 +51,7 @@ group_of(RtGroup *g)
     return (LinkGroup *)g;
 }
 
-/* ---- exchanges ------------------------------------------------------------
- */
+/* ---- exchanges ----------------------------------------------------------- */
 
 static void
 begin_round(Slot *s)
@@ -152,8 +151,7 @@ group_finish(RtGroup *group, int slot, void *all)
     return OK;
 }
 
-/* ---- what main waits for --------------------------------------------------
- */
+/* ---- what main waits for ------------------------------------------------- */
 
 static Status
 transfer(LinkGroup *g, RtTransfer *all, int num_receives, int num)
@@ -243,8 +241,7 @@ group_gather(RtGroup *group, int root, const void *own, size_t n,
     return OK;
 }
 
-/* ---- the end --------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------- */
 
 static void
 group_abort(RtGroup *group)

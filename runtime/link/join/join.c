@@ -84,8 +84,7 @@ exchange_addresses(RtLink *link, const RtExchange *x, Arena *a,
     return OK;
 }
 
-/* ---- machines -------------------------------------------------------------
- */
+/* ---- machines ------------------------------------------------------------ */
 
 /* Several machines, of which one has several processes. */
 static bool
@@ -135,8 +134,7 @@ open_link(const RtLinkOptions *o, const RtExchange *x, RtLink **out)
     return rt_link_near_open(*out, x, o->machine_of, out);
 }
 
-/* ---- all of it ------------------------------------------------------------
- */
+/* ---- all of it ----------------------------------------------------------- */
 
 Status
 rt_link_join(const RtLinkOptions *options, const RtExchange *exchange,

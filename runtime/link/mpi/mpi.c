@@ -80,8 +80,7 @@ mpi_connect(RtLink *link, const RtLinkAddress *all)
     return OK;
 }
 
-/* ---- transfers ------------------------------------------------------------
- */
+/* ---- transfers ----------------------------------------------------------- */
 
 static MpiRequest *
 request_of(RtTransfer *t)

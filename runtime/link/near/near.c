@@ -147,8 +147,7 @@ find(const Queue *q, uint64_t tag)
     return t;
 }
 
-/* ---- waking ---------------------------------------------------------------
- */
+/* ---- waking -------------------------------------------------------------- */
 
 static void
 ring_bell(int fd)
@@ -204,8 +203,7 @@ stay_awake(NearLink *l)
         ;
 }
 
-/* ---- sending --------------------------------------------------------------
- */
+/* ---- sending ------------------------------------------------------------- */
 
 /* A part of the first one; false: there is no room. */
 static bool
@@ -262,8 +260,7 @@ near_send(RtLink *link, RtTransfer *t)
     write_all(p);
 }
 
-/* ---- receiving ------------------------------------------------------------
- */
+/* ---- receiving ----------------------------------------------------------- */
 
 static void
 set_room(NearLink *l, Early *e, size_t least)
@@ -440,8 +437,7 @@ near_recv(RtLink *link, RtTransfer *t)
         push(&p->receives, t);
 }
 
-/* ---- both -----------------------------------------------------------------
- */
+/* ---- both ---------------------------------------------------------------- */
 
 static Status
 near_progress(RtLink *link, bool *moved)
@@ -542,8 +538,7 @@ near_close(RtLink *link, bool failed)
     arena_release(l->arena);
 }
 
-/* ---- opening --------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------- */
 
 static Status
 open_own(NearLink *l, int num)

@@ -66,8 +66,7 @@ ucx_connect(RtLink *link, const RtLinkAddress *all)
     return OK;
 }
 
-/* ---- transfers ------------------------------------------------------------
- */
+/* ---- transfers ----------------------------------------------------------- */
 
 static void
 fail(UcxLink *l, const char *call, UcsStatus status)
@@ -185,8 +184,7 @@ ucx_wait_fd(RtLink *link)
                                                        : l->readable;
 }
 
-/* ---- the end --------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------- */
 
 /* Makes progress until a request has ended; false: not in time. */
 static bool
@@ -261,8 +259,7 @@ static const RtLinkOps ucx_ops = {
     .close = ucx_close,
 };
 
-/* ---- opening --------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------- */
 
 static Status
 init_context(UcxLink *l, UcpConfig *config, bool is_local)

@@ -67,8 +67,7 @@ zmq_of(RtLink *l)
     return (ZmqLink *)l;
 }
 
-/* ---- addresses ------------------------------------------------------------
- */
+/* ---- addresses ----------------------------------------------------------- */
 
 /* Of a running kernel. */
 static void
@@ -130,8 +129,7 @@ zmq_address(RtLink *l)
     return (RtLinkAddress){&zmq_of(l)->address, sizeof(Address)};
 }
 
-/* ---- connecting -----------------------------------------------------------
- */
+/* ---- connecting ---------------------------------------------------------- */
 
 /* The first address of the other one in a network of ours, or its first. */
 static const char *
@@ -187,8 +185,7 @@ zmq_link_connect(RtLink *link, const RtLinkAddress *all)
     return OK;
 }
 
-/* ---- sending --------------------------------------------------------------
- */
+/* ---- sending ------------------------------------------------------------- */
 
 /* The library takes a copy, so a transfer has ended when it begins, and a
  * cancelled one has nothing that is still read.  How much waits to be sent is
@@ -205,8 +202,7 @@ zmq_link_send(RtLink *link, RtTransfer *t)
         l->has_failed = true; /* progress says so */
 }
 
-/* ---- receiving ------------------------------------------------------------
- */
+/* ---- receiving ----------------------------------------------------------- */
 
 static void
 zmq_link_recv(RtLink *link, RtTransfer *t)
@@ -345,8 +341,7 @@ zmq_link_test(RtLink *link, RtTransfer *t)
     return false;
 }
 
-/* ---- the end --------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------- */
 
 static void
 zmq_link_cancel(RtLink *link, RtTransfer *t)

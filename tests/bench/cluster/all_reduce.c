@@ -54,8 +54,7 @@ must(Status st)
         fail(status_message(st));
 }
 
-/* ---- what joins the processes ---------------------------------------------
- */
+/* ---- what joins the processes -------------------------------------------- */
 
 static Status
 exchange(void *data, const char *name, const void *own, size_t bytes, Arena *a,
@@ -148,8 +147,7 @@ close_sum(Sum *s)
     s->coll->ops->close(s->coll);
 }
 
-/* ---- what is measured -----------------------------------------------------
- */
+/* ---- what is measured ---------------------------------------------------- */
 
 typedef struct Buffers {
     Sum sum;

@@ -59,8 +59,7 @@ CUresult fake_enqueue(const char *call, CUstream stream, Op op);
 /* Bytes of shared memory that a block may have, with leave (code.c). */
 int fake_most_shared(void);
 
-/* ---- capture (graphs.c) -----------------------------------------------------
- */
+/* ---- capture (graphs.c) -------------------------------------------------- */
 
 /* What a thread may not do while it captures: an error, and the end of the
  * captures that forbid it. */

@@ -5,8 +5,7 @@
 #include <string.h>
 #include "tests/cuda/fake/calls.h"
 
-/* ---- memory
- * ------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 EXPORT
 cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
@@ -104,8 +103,7 @@ cuMemFreeHost(void *at)
     return failed;
 }
 
-/* ---- work ------------------------------------------------------------------
- */
+/* ---- work ---------------------------------------------------------------- */
 
 CUresult
 fake_enqueue(const char *call, CUstream stream, Op op)

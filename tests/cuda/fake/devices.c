@@ -7,8 +7,7 @@
 
 enum { PROCESSORS = 4 };
 
-/* ---- the driver and its devices ---------------------------------------------
- */
+/* ---- the driver and its devices ------------------------------------------ */
 
 EXPORT
 cuInit(unsigned int flags)
@@ -134,8 +133,7 @@ cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* ---- contexts
- * ---------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------ */
 
 int
 fake_num_retained(void)

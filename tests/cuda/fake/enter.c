@@ -16,8 +16,7 @@ _Thread_local bool fake_in_callback;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t process;
 
-/* ---- calls ----------------------------------------------------------------
- */
+/* ---- calls --------------------------------------------------------------- */
 
 /* What calls do beyond adding work to a stream: memory of the device or the
  * driver, and waits for work.  Those that may wait, or ask, are forbidden in a
@@ -70,8 +69,7 @@ find_call(const char *name)
     fake_complain("%s is not in driver.def", name);
 }
 
-/* ---- a run ----------------------------------------------------------------
- */
+/* ---- a run --------------------------------------------------------------- */
 
 static void
 read_options(void)
@@ -112,8 +110,7 @@ failure_of(const Call *call)
     return (CUresult)o->fail_error;
 }
 
-/* ---- entering and leaving --------------------------------------------------
- */
+/* ---- entering and leaving ------------------------------------------------ */
 
 static CUresult
 check_need(const Call *call, Need need)
@@ -180,8 +177,7 @@ fake_check_context(const char *call, CUcontext of, const char *what)
         fake_complain("%s is given %s of another context", call, what);
 }
 
-/* ---- the end --------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------- */
 
 static unsigned long long
 num_with(Effect effect)

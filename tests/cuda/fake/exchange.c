@@ -22,8 +22,7 @@ static struct Stream {
     int num, cap;
 } streams[MAX_STREAMS];
 
-/* ---- clocks ---------------------------------------------------------------
- */
+/* ---- clocks -------------------------------------------------------------- */
 
 /* Of the stream's exchanges up to a number; NULL: none. */
 static const Learnt *
@@ -78,8 +77,7 @@ fake_forget_exchanges(int slot)
     streams[slot] = (struct Stream){0};
 }
 
-/* ---- execution ------------------------------------------------------------
- */
+/* ---- execution ----------------------------------------------------------- */
 
 /* All that are executed with x, itself first. */
 typedef struct Together {
@@ -235,8 +233,7 @@ fake_exchanges_need(uint64_t *need)
     return has_any;
 }
 
-/* ---- for the other library ------------------------------------------------
- */
+/* ---- for the other library ----------------------------------------------- */
 
 void
 fake_exchange_lock(void)

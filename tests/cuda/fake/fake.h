@@ -41,8 +41,7 @@ enum {
 
 typedef struct Device Device;
 
-/* ---- options: TFD_FAKE_CUDA=devices:2,seed:7 ------------------------------
- */
+/* ---- options: TFD_FAKE_CUDA=devices:2,seed:7 ----------------------------- */
 
 typedef struct FakeOptions {
     int devices;
@@ -58,8 +57,7 @@ typedef struct FakeOptions {
     int near;      /* only those whose numbers differ by so much can */
 } FakeOptions;
 
-/* ---- operations -----------------------------------------------------------
- */
+/* ---- operations ---------------------------------------------------------- */
 
 typedef struct Mark {
     int stream;
@@ -159,8 +157,7 @@ struct CUfunc_st {
     struct CUfunc_st *next;
 };
 
-/* ---- memory ---------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------- */
 
 typedef struct History History;
 
@@ -195,8 +192,7 @@ typedef struct Pinned {
     struct Pinned *next;
 } Pinned;
 
-/* ---- devices --------------------------------------------------------------
- */
+/* ---- devices ------------------------------------------------------------- */
 
 struct CUctx_st {
     Device *device;
@@ -250,8 +246,7 @@ const char *fake_keep(const char *name);
 uint64_t fake_hash(const void *at, size_t n);
 void *fake_alloc(size_t n);
 
-/* ---- memory (memory.c) -----------------------------------------------------
- */
+/* ---- memory (memory.c) --------------------------------------------------- */
 
 CUresult fake_memory_new(CUcontext context, size_t bytes, bool is_pinned,
                          CUdeviceptr *out);
@@ -270,8 +265,7 @@ uint8_t *fake_read(const Op *op, CUdeviceptr at, size_t n);
 uint8_t *fake_write(const Op *op, CUdeviceptr at, size_t n);
 void fake_run_kernel(const Op *op);
 
-/* ---- histories (history.c) --------------------------------------------------
- */
+/* ---- histories (history.c) ----------------------------------------------- */
 
 void fake_history_open(Memory *m);
 void fake_history_close(Memory *m);
@@ -280,8 +274,7 @@ void fake_history_close(Memory *m);
 void fake_note_read(Memory *m, const Op *op, size_t at, size_t n);
 void fake_note_write(Memory *m, const Op *op, size_t at, size_t n);
 
-/* ---- order (order.c) --------------------------------------------------------
- */
+/* ---- order (order.c) ----------------------------------------------------- */
 
 /* Whether a comes before b, or nothing is a. */
 bool fake_is_before(Mark a, const Op *b);
@@ -302,8 +295,7 @@ int fake_num_pending(CUcontext context);
 bool fake_is_pending(bool (*is)(const Op *op, const void *data),
                      const void *data);
 
-/* ---- exchanges (exchange.c) -------------------------------------------------
- */
+/* ---- exchanges (exchange.c) ---------------------------------------------- */
 
 /* Whether it and all of its partners can, by themselves. */
 bool fake_exchange_can_go_on(const Op *op, bool (*can)(const Op *op));
@@ -314,8 +306,7 @@ void fake_exchange_execute(Op *op, void (*remove)(const Op *op));
 bool fake_exchanges_need(uint64_t *need);
 void fake_forget_exchanges(int slot);
 
-/* ---- contexts (devices.c) ---------------------------------------------------
- */
+/* ---- contexts (devices.c) ------------------------------------------------ */
 
 int fake_num_retained(void);
 

@@ -56,8 +56,7 @@ static Capture *captures;
 static CUgraphExec execs;
 static _Thread_local char this_thread;
 
-/* ---- nodes ----------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------- */
 
 static void
 add_node(Nodes *nodes, const Op *op, const Place *place)
@@ -106,8 +105,7 @@ free_nodes(Nodes *nodes)
     *nodes = (Nodes){.first = NULL};
 }
 
-/* ---- captures -------------------------------------------------------------
- */
+/* ---- captures ------------------------------------------------------------ */
 
 static void
 join(Place *to, const Place *from)
@@ -312,8 +310,7 @@ cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
     return CUDA_SUCCESS;
 }
 
-/* ---- graphs ---------------------------------------------------------------
- */
+/* ---- graphs -------------------------------------------------------------- */
 
 EXPORT
 cuGraphDestroy(CUgraph graph)

@@ -24,8 +24,7 @@ struct History {
 
 typedef struct Reader Reader;
 
-/* ---- histories ------------------------------------------------------------
- */
+/* ---- histories ----------------------------------------------------------- */
 
 static History *
 history_new(int num_readers)
@@ -88,8 +87,7 @@ with_reader(const History *h, const Op *op)
     return out;
 }
 
-/* ---- runs -----------------------------------------------------------------
- */
+/* ---- runs ---------------------------------------------------------------- */
 
 void
 fake_history_open(Memory *m)

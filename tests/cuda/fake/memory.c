@@ -14,8 +14,7 @@
 
 enum { PAGE = 4096, FRESH = 0xcb };
 
-/* ---- allocations ----------------------------------------------------------
- */
+/* ---- allocations --------------------------------------------------------- */
 
 static bool
 map_twice(Memory *m)
@@ -101,8 +100,7 @@ fake_pinned_find(const void *at, size_t n)
     return NULL;
 }
 
-/* ---- what operations name --------------------------------------------------
- */
+/* ---- what operations name ------------------------------------------------ */
 
 /* The first time notes which object it is; later it must be that one. */
 static void
@@ -177,8 +175,7 @@ fake_check_uses(Op *op)
         check_function(op);
 }
 
-/* ---- copies and fills -----------------------------------------------------
- */
+/* ---- copies and fills ---------------------------------------------------- */
 
 static Memory *
 find_for(const Op *op, CUdeviceptr at, size_t n)
@@ -218,8 +215,7 @@ fake_write(const Op *op, CUdeviceptr at, size_t n)
     return m->host + begin;
 }
 
-/* ---- kernels --------------------------------------------------------------
- */
+/* ---- kernels ------------------------------------------------------------- */
 
 typedef struct Launch {
     const Op *op;

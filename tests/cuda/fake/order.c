@@ -26,8 +26,7 @@ fake_join(uint64_t *clock, const uint64_t *other)
             clock[t] = other[t];
 }
 
-/* ---- streams --------------------------------------------------------------
- */
+/* ---- streams ------------------------------------------------------------- */
 
 void
 fake_open_slot(CUstream s)
@@ -89,8 +88,7 @@ fake_add(CUstream s, const Op *from)
     s->last = op;
 }
 
-/* ---- execution ------------------------------------------------------------
- */
+/* ---- execution ----------------------------------------------------------- */
 
 static void
 check_source(const Op *op)

@@ -7,8 +7,7 @@
 
 enum { NOT_YET = 2 /* of so many questions one is told to wait */ };
 
-/* ---- streams and events
- * --------------------------------------------------------- */
+/* ---- streams and events -------------------------------------------------- */
 
 EXPORT
 cuStreamCreate(CUstream *stream, unsigned int flags)

@@ -33,8 +33,7 @@ static int groups; /* that were enqueued */
 
 static const char last_error[] = "a cable was pulled";
 
-/* ---- complaints and options -----------------------------------------------
- */
+/* ---- complaints and options ---------------------------------------------- */
 
 void
 nccl_complain(const char *format, ...)
@@ -107,8 +106,7 @@ read_options(void)
                           word);
 }
 
-/* ---- entering and leaving --------------------------------------------------
- */
+/* ---- entering and leaving ------------------------------------------------ */
 
 /* Whether this call of the function is the one that fails. */
 static bool
@@ -151,8 +149,7 @@ note_site(char *to, const char *what, const void *at)
              (unsigned long)((const char *)at - (const char *)info.dli_fbase));
 }
 
-/* ---- communicators ---------------------------------------------------------
- */
+/* ---- communicators ------------------------------------------------------- */
 
 ncclResult_t
 ncclGetVersion(int *version)
@@ -328,8 +325,7 @@ ncclGetLastError(ncclComm_t comm)
     return comm && comm->error[0] ? comm->error : last_error;
 }
 
-/* ---- groups ----------------------------------------------------------------
- */
+/* ---- groups -------------------------------------------------------------- */
 
 static _Thread_local int depth;
 static _Thread_local Work *group; /* one for each communicator, by next_pending

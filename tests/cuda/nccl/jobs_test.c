@@ -52,8 +52,7 @@ compile(const char *options)
     return plan;
 }
 
-/* ---- the bits -------------------------------------------------------------
- */
+/* ---- the bits ------------------------------------------------------------ */
 
 /* How a plan for four replicas is run: processes, and devices of the first. */
 static const struct {
@@ -112,8 +111,7 @@ workers_have_gpus_of_their_own(void **state)
     assert_non_null(strstr(gpu.err, "  nccl  two_phase\n"));
 }
 
-/* ---- checkpoints ----------------------------------------------------------
- */
+/* ---- checkpoints --------------------------------------------------------- */
 
 static void
 go_on(const char *plan, int from, int to, const Ran *right)
@@ -143,8 +141,7 @@ checkpoints_go_to_all_devices(void **state)
         go_on(plan, i, (i + 1) % COUNT(ways), &right);
 }
 
-/* ---- failures -------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------ */
 
 static const struct {
     const char *driver, *nccl, *options;
@@ -227,8 +224,7 @@ a_job_begins_again(void **state)
     assert_non_null(strstr(ran.err, "tfd-run: restart 1 of 9, with 2 "));
 }
 
-/* ---- parameter servers ----------------------------------------------------
- */
+/* ---- parameter servers --------------------------------------------------- */
 
 /* Programs that print the same whichever worker executes a closure; with one
  * worker, the bits are those of one process. */

@@ -10,8 +10,7 @@
 #include <string.h>
 #include "tests/cuda/nccl/fake_nccl.h"
 
-/* ---- comparing ------------------------------------------------------------
- */
+/* ---- comparing ----------------------------------------------------------- */
 
 /* After a failure by request ranks may have left out what they had to do. */
 void
@@ -49,8 +48,7 @@ check_groups(const Request *a, const Request *b)
     }
 }
 
-/* ---- sends and receives ----------------------------------------------------
- */
+/* ---- sends and receives -------------------------------------------------- */
 
 void
 nccl_check_pair(const Request *send, const Request *recv)
@@ -108,8 +106,7 @@ match_message(Request *r)
     *own = r;
 }
 
-/* ---- collectives ----------------------------------------------------------
- */
+/* ---- collectives --------------------------------------------------------- */
 
 Round *
 nccl_round_of(Clique *c, uint64_t number)
@@ -172,8 +169,7 @@ match_collective(Request *r)
     round->requests[r->comm->rank] = r;
 }
 
-/* ---- execution ------------------------------------------------------------
- */
+/* ---- execution ----------------------------------------------------------- */
 
 /* What may wait for another process, which may never come, is kept until this
  * one ends. */
@@ -288,8 +284,7 @@ run(Exchange *x, ExchangePass pass)
         *at = w->next_pending;
 }
 
-/* ---- groups ---------------------------------------------------------------
- */
+/* ---- groups -------------------------------------------------------------- */
 
 void
 nccl_enqueue(Work *w, bool is_lost)

@@ -45,8 +45,7 @@ struct Remote {
     Request *sends[MAX_RANKS], *recvs[MAX_RANKS]; /* unmatched, by peer */
 };
 
-/* ---- writing --------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------- */
 
 static void
 path_of(char *path, size_t size, const Clique *c, int rank)
@@ -91,8 +90,7 @@ append_call(const Request *r)
     append(r->comm, &entry, r->bytes);
 }
 
-/* ---- reading --------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------- */
 
 /* The next entry that is complete. */
 static bool
@@ -191,8 +189,7 @@ find_log(Clique *c, int rank)
     c->num_joined++;
 }
 
-/* ---- joining and leaving ---------------------------------------------------
- */
+/* ---- joining and leaving ------------------------------------------------- */
 
 static void
 remove_log(const struct ncclComm *comm)
@@ -283,8 +280,7 @@ nccl_leave_remotes(ncclComm_t comm)
     comm->log = 0;
 }
 
-/* ---- meeting --------------------------------------------------------------
- */
+/* ---- meeting ------------------------------------------------------------- */
 
 static Remote *
 remote_of(const Request *r)
@@ -344,8 +340,7 @@ nccl_meets_remotes(Exchange *x)
     return all;
 }
 
-/* ---- the devices' own progress ---------------------------------------------
- */
+/* ---- the devices' own progress ------------------------------------------- */
 
 static bool
 has_work(const struct ncclComm *comm)

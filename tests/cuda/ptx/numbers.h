@@ -63,7 +63,7 @@ nan32(f32 x)
     return x == x ? x : from_bits32(0x7fffffff);
 }
 
-/* ---- TF32: an f32 with 10 bits of mantissa -------------------------------- */
+/* ---- TF32: an f32 with 10 bits of mantissa ------------------------------- */
 
 #define TF32_UNUSED 0x1fffu
 

@@ -269,8 +269,7 @@ touch_each(Toucher *t, const Touched *x, uint32_t lanes, int shift,
     }
 }
 
-/* ---- many marks together --------------------------------------------------
- */
+/* ---- many marks together ------------------------------------------------- */
 
 /* Marks as signed numbers, which vectors compare. */
 typedef struct Bounds {
@@ -377,8 +376,7 @@ write_run(const Toucher *t, Shadows s, uint32_t num, uint32_t a_lane)
     return true;
 }
 
-/* ---- few grains that many lanes read ---------------------------------------
- */
+/* ---- few grains that many lanes read ------------------------------------- */
 
 enum { MOST_CELLS = 2048, FEW = 8 /* grains of a word */ };
 
@@ -502,8 +500,7 @@ read_few(Toucher *t, const Touched *x, int shift, uint32_t num)
     return true;
 }
 
-/* ---- a warp ----------------------------------------------------------------
- */
+/* ---- a warp -------------------------------------------------------------- */
 
 /* The lanes whose accesses follow those of the lane before. */
 static uint32_t

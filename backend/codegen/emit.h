@@ -413,10 +413,14 @@ void be_emit_running(Emit *e, const KNode *n);
 
 /* ---- sorts (emit_sort.c) ------------------------------------------------- */
 
+/* What a place packs of an element's key, beside its number. */
+typedef enum EmitSortKey { KEY_NONE, KEY_WHOLE, KEY_HIGH, KEY_LOW } EmitSortKey;
+
 typedef struct EmitSort {
     Emit *e;
     const KNode *node;
-    bool packed; /* a place packs an element's key and its number */
+    EmitSortKey packs;
+    bool may_halve; /* one thread may sort by halves of the keys */
     Val size;
     Val places; /* the address of the first */
 } EmitSort;

@@ -10,13 +10,22 @@
  * stable.
  *
  * If elements have at most 32 bits, a place has an element, as an integer with
- * the same order, in the high bits and its number in the low bits; only the
- * number remains at the end.  Otherwise a place is a number, and elements are
- * computed when they are compared.
+ * the same order (its key), in the high bits and its number in the low bits;
+ * only the number remains at the end.
+ *
+ * Keys of 64 bits do not fit beside a number.  One thread sorts by their high
+ * half first; then each run of equal ones, of which most are short and one may
+ * be all there is, by the low half.  Threads of a GPU that sort together have a
+ * barrier after each pass, so runs may not differ among their rows: there a
+ * place is a number, and elements are computed when they are compared.  So they
+ * are, too, where they are few, or may be more than numbers of 31 bits.
  */
 #include "backend/codegen/emit.h"
 
-enum { NUMBER_BITS = 32 };
+enum {
+    NUMBER_BITS = 32,
+    FEW = 256 /* elements, which the nearest cache has when they are compared */
+};
 
 EmitSort
 be_sort_of(Emit *e, const KNode *n)
@@ -26,8 +35,12 @@ be_sort_of(Emit *e, const KNode *n)
     const KArray *to = n->sort.array;
     DType t = dtype_compute(n->sort.element->dtype);
     EmitSort s = {.e = e, .node = n};
-    s.packed = dtype_info[t].bytes <= 4 &&
-               be_dim_bound(e->k, var->extent) < INT64_C(1) << 31;
+    int64_t most = be_dim_bound(e->k, var->extent);
+    bool has_narrow_numbers = most < INT64_C(1) << 31;
+    bool has_narrow_keys = dtype_info[t].bytes <= 4;
+    if (has_narrow_numbers && has_narrow_keys)
+        s.packs = KEY_WHOLE;
+    s.may_halve = has_narrow_numbers && !has_narrow_keys && most > FEW;
     s.size = be_emit_dim(e, var->extent);
     EmitAddress a = be_address_of(e, &n->sort.at);
     Val first = be_address_scalar(e, &a, 0, 0);
@@ -100,24 +113,51 @@ key_at(const EmitSort *s, Val number)
 
 /* ---- places ------------------------------------------------------------- */
 
-void
-be_sort_put(const EmitSort *s, Val i)
+/* What a place packs of a key, in its high bits.  The low half has no sign: its
+ * upper bit is inverted, so that it is ordered as if it had one. */
+static Val
+packed_key(const EmitSort *s, Val key)
 {
     BeUnit *u = s->e->u;
-    Val x = LLVMBuildIntCast2(u->builder, i, u->i64, 1, "");
-    if (s->packed) {
-        Val key =
-            LLVMBuildShl(u->builder, key_at(s, i), be_word(u, NUMBER_BITS), "");
+    if (s->packs == KEY_HIGH)
+        return be_and(u, key, be_word(u, ~(int64_t)UINT32_MAX));
+    key = LLVMBuildShl(u->builder, key, be_word(u, NUMBER_BITS), "");
+    if (s->packs == KEY_LOW)
+        key = LLVMBuildXor(u->builder, key, be_word(u, INT64_MIN), "");
+    return key;
+}
+
+/* Place i gets the element with that number, a word. */
+static void
+put_number(const EmitSort *s, Val i, Val number)
+{
+    BeUnit *u = s->e->u;
+    Val x = LLVMBuildIntCast2(u->builder, number, u->i64, 1, "");
+    if (s->packs != KEY_NONE) {
+        Val key = packed_key(s, key_at(s, number));
         x = be_or(u, key, x);
     }
     store_place(s, i, x);
 }
 
 void
-be_sort_clean(const EmitSort *s, Val i)
+be_sort_put(const EmitSort *s, Val i)
+{
+    put_number(s, i, i);
+}
+
+/* The number of the element that place i packs. */
+static Val
+number_at(const EmitSort *s, Val i)
 {
     BeUnit *u = s->e->u;
-    store_place(s, i, be_and(u, load_place(s, i), be_word(u, UINT32_MAX)));
+    return be_and(u, load_place(s, i), be_word(u, UINT32_MAX));
+}
+
+void
+be_sort_clean(const EmitSort *s, Val i)
+{
+    store_place(s, i, number_at(s, i));
 }
 
 /* Whether element number y comes before element number x. */
@@ -140,7 +180,8 @@ be_sort_exchange(const EmitSort *s, Val i, Val distance)
     BeUnit *u = s->e->u;
     Val j = be_add(u, i, distance);
     Val x = load_place(s, i), y = load_place(s, j);
-    Val swap = s->packed ? be_icmp(u, LLVMIntSLT, y, x) : is_before(s, y, x);
+    Val swap = s->packs != KEY_NONE ? be_icmp(u, LLVMIntSLT, y, x)
+                                    : is_before(s, y, x);
     store_place(s, i, be_select(u, swap, y, x));
     store_place(s, j, be_select(u, swap, x, y));
 }
@@ -224,7 +265,7 @@ exchange_run(const EmitSort *s, Val begin, Val end, Val distance)
     BeUnit *u = e->u;
     int lanes = e->target->register_bytes / 8;
     BeLoop l;
-    if (s->packed && lanes > 1) {
+    if (s->packs != KEY_NONE && lanes > 1) {
         Val count = be_sub(u, end, begin);
         Val whole = be_and(u, count, be_emit_word(e, -lanes));
         Val middle = be_add(u, begin, whole);
@@ -268,12 +309,84 @@ each_place(const EmitSort *s, void (*what)(const EmitSort *s, Val i))
     be_loop_end(e->u, &l);
 }
 
+/* ---- keys of 64 bits ---------------------------------------------------- */
+
+static void
+put_again(const EmitSort *s, Val i)
+{
+    Emit *e = s->e;
+    Val number = number_at(s, i);
+    put_number(s, i, LLVMBuildIntCast2(e->u->builder, number, e->word, 1, ""));
+}
+
+/* Sorts places begin to end, of equal high halves, by the low ones. */
+static void
+sort_run(const EmitSort *s, Val begin, Val end)
+{
+    EmitSort run = *s;
+    run.packs = KEY_LOW;
+    run.places = place_at(s, begin);
+    run.size = be_sub(s->e->u, end, begin);
+    each_place(&run, put_again);
+    be_sort_passes(&run, pass_alone);
+}
+
+static Val
+high_half(const EmitSort *s, Val i)
+{
+    BeUnit *u = s->e->u;
+    Val bits = be_word(u, NUMBER_BITS);
+    return LLVMBuildAShr(u->builder, load_place(s, i), bits, "");
+}
+
+/* Whether the run of equal high halves from begin on has ended before end. */
+static Val
+run_has_ended(const EmitSort *s, Val begin, Val end)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    Val none = be_icmp(u, LLVMIntEQ, end, s->size);
+    Val last = be_sub(u, s->size, be_emit_word(e, 1));
+    Val next = high_half(s, be_min(u, end, last));
+    Val first = high_half(s, begin);
+    return be_or(u, none, be_icmp(u, LLVMIntNE, first, next));
+}
+
+static void
+sort_runs(const EmitSort *s)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    Val one = be_emit_word(e, 1);
+    BeLoop l;
+    be_loop_begin(u, &l, one, be_add(u, s->size, one), one, "end");
+    Val begin = be_loop_carry(u, &l, be_emit_word(e, 0));
+    be_loop_body(u, &l);
+    Block whole = be_block(u, "whole"), more = be_block(u, "more");
+    Val ended = run_has_ended(s, begin, l.index);
+    Val count = be_sub(u, l.index, begin);
+    Val several = be_icmp(u, LLVMIntSGT, count, one);
+    be_cond_br(u, be_and(u, ended, several), whole, more);
+    be_position_at_end(u, whole);
+    sort_run(s, begin, l.index);
+    be_br(u, more);
+    be_position_at_end(u, more);
+    be_loop_next(&l, 0, be_select(u, ended, l.index, begin));
+    be_loop_end(u, &l);
+}
+
+/* ---- sorts -------------------------------------------------------------- */
+
 void
 be_emit_sort(Emit *e, const KNode *n)
 {
     EmitSort s = be_sort_of(e, n);
+    if (s.may_halve)
+        s.packs = KEY_HIGH;
     each_place(&s, be_sort_put);
     be_sort_passes(&s, pass_alone);
-    if (s.packed)
+    if (s.may_halve)
+        sort_runs(&s);
+    if (s.packs != KEY_NONE)
         each_place(&s, be_sort_clean);
 }

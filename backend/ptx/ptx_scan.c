@@ -180,7 +180,7 @@ sort_together(Ptx *p, const KNode *n)
     p->together = false;
     share_places(&s, be_sort_put);
     be_sort_passes(&s, pass_together);
-    if (s.packed)
+    if (s.packs != KEY_NONE)
         share_places(&s, be_sort_clean);
     p->together = true;
 }

@@ -672,6 +672,27 @@ order_of_columns(IrBlock *b, IrValue *const *x, Dim n)
     return order_of(b, ir_build_transpose(b, x[0], perm, NO_LOC), false);
 }
 
+/* Of many f64, values whose high halves are equal, so that only the low ones
+ * say which comes first, of both signs; with others between them. */
+static IrValue *
+order_of_neighbours(IrBlock *b, IrValue *const *x, Dim n)
+{
+    DType t = x[0]->type.dtype;
+    IrValue *scale =
+        ir_build_cast(b, ir_const_float(b, DT_f64, 0x1p-36, NO_LOC), t, NO_LOC);
+    IrValue *one =
+        ir_build_cast(b, ir_const_int(b, DT_i64, 1, NO_LOC), t, NO_LOC);
+    IrValue *near = ir_build2(b, OP_mul, x[0], scale, NO_LOC);
+    near = ir_build2(b, OP_add, near, one, NO_LOC);
+    IrValue *is = ir_build2(b, OP_gt, x[1], one, NO_LOC);
+    IrValue *negative = ir_build1(b, OP_neg, near, NO_LOC);
+    near = ir_build3(b, OP_where, is, near, negative, NO_LOC);
+    Dim all;
+    if (!ir_dim_mul(n, ir_dim_const(12), &all))
+        return NULL;
+    return order_of(b, ir_build_reshape(b, near, 1, &all, NO_LOC), false);
+}
+
 /* Numbers that are not there are clamped. */
 static IrValue *
 reordered(IrBlock *b, IrValue *const *x, Dim n)
@@ -682,8 +703,8 @@ reordered(IrBlock *b, IrValue *const *x, Dim n)
 }
 
 static Program *const in_order[] = {
-    sums_of_rows,  sums_of_columns,  sums_of_lines, sums_of_one,
-    order_of_rows, order_of_columns, reordered,
+    sums_of_rows,  sums_of_columns,  sums_of_lines,       sums_of_one,
+    order_of_rows, order_of_columns, order_of_neighbours, reordered,
 };
 
 static void

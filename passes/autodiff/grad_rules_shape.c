@@ -191,14 +191,58 @@ pass_grad_rule_cumsum(Grad *g, const IrOp *op)
     pass_grad_add(g, op->operands[0], ir_build_infer(sums));
 }
 
-/* Back to their places by the inverse permutation, which is the sorting order
- * of the permutation itself. */
+/* A sort of rows of at most this many elements is faster than a scatter, whose
+ * updates are not divided among threads. */
+enum { SHORT_ROW = 64 };
+
+/* The numbers that the elements of order have in all of its `count` elements,
+ * which scatter can name: those in the rows before, and what is in order. */
+static IrValue *
+places_of(Grad *g, IrValue *order, IrValue *within, Dim count)
+{
+    const IrType *t = &order->type;
+    IrValue *all = ir_build_iota(g->b, DT_i64, 1, &count, 0, g->loc);
+    if (t->rank > 1) {
+        all = ir_build_reshape(g->b, all, t->rank, t->dims, g->loc);
+        order =
+            pass_grad2(g, OP_add, order, pass_grad2(g, OP_sub, all, within));
+    }
+    return ir_build_reshape(g->b, order, 1, &count, g->loc);
+}
+
+static IrValue *
+inverse_by_sorting(Grad *g, IrValue *order)
+{
+    return ir_build_infer(ir_build_op(g->b, OP_argsort, 1, &order, g->loc));
+}
+
+/* The inverse of each row of order, a permutation: its places get the numbers
+ * of its elements, none of them twice.  (The sorting order of a permutation is
+ * its inverse, too; so where its elements cannot be counted in one symbol.) */
+static IrValue *
+inverse_of(Grad *g, IrValue *order)
+{
+    const IrType *t = &order->type;
+    Dim row = t->dims[t->rank - 1], count = ir_dim_const(1);
+    if (ir_dim_is_const(row) && row.c <= SHORT_ROW)
+        return inverse_by_sorting(g, order);
+    for (int i = 0; i < t->rank; i++)
+        if (!ir_dim_mul(count, t->dims[i], &count))
+            return inverse_by_sorting(g, order);
+    IrValue *within =
+        ir_build_iota(g->b, DT_i64, t->rank, t->dims, t->rank - 1, g->loc);
+    IrValue *places = places_of(g, order, within, count);
+    within = ir_build_reshape(g->b, within, 1, &count, g->loc);
+    IrValue *back = ir_const_zeros(g->b, &places->type, g->loc);
+    back = ir_build_scatter(g->b, UPDATE_set, back, places, within, 0, g->loc);
+    return ir_build_reshape(g->b, back, t->rank, t->dims, g->loc);
+}
+
+/* Back to their places. */
 void
 pass_grad_rule_reorder(Grad *g, const IrOp *op)
 {
-    IrValue *order = op->operands[1];
-    IrValue *back =
-        ir_build_infer(ir_build_op(g->b, OP_argsort, 1, &order, g->loc));
+    IrValue *back = inverse_of(g, op->operands[1]);
     pass_grad_add(
         g, op->operands[0],
         ir_build2(g->b, OP_reorder, pass_grad_out(g, op), back, g->loc));

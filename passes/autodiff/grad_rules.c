@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include "ir/analysis/users.h"
 #include "ir/base/status.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
@@ -261,11 +262,128 @@ pass_grad_rule_fma(Grad *g, const IrOp *op)
     pass_grad_add(g, op->operands[2], dy);
 }
 
+/* ---- choices ------------------------------------------------------------ */
+
+/*
+ * where(c2, x2, where(c1, x1, x0)) chooses one of several values, as the window
+ * of a pooling does.  By the rule of each where in turn, x0 would get what no
+ * condition takes: all of them are read for each of its elements, and where the
+ * x are slices of one value, at as many places as there are slices.  So the
+ * number of what is chosen is made once, and each x compares that with its own.
+ */
+enum {
+    MIN_CHOICE = 3, /* fewer conditions are read as they are */
+    MAX_CHOICE = 1024
+};
+
+typedef struct Choice {
+    const IrOp *wheres[MAX_CHOICE]; /* the last condition, which wins, first */
+    int count;
+} Choice;
+
+/* Whether op gives no gradient to its operands, as comparisons. */
+static bool
+is_without_gradient(const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++)
+        if (dtype_is_float(op->results[i]->type.dtype))
+            return false;
+    return op->num_results > 0 && op->num_regions == 0;
+}
+
+/* Whether all of v's gradient is what the where that it is an operand of gives
+ * it. */
+static bool
+is_only_chosen_from(const Grad *g, const IrUsers *users, const IrValue *v,
+                    const IrOp *where)
+{
+    const IrOpList *of = ir_users_of(users, v);
+    for (int i = 0; i < of->len; i++)
+        if (of->data[i] != where && !is_without_gradient(of->data[i]))
+            return false;
+    return !pass_grad_of(g, v);
+}
+
+/* The where that this one chooses from if its condition is false, and that
+ * nothing else gets a gradient from; or NULL. */
+static const IrOp *
+next_where(const IrOp *where)
+{
+    const IrValue *y = where->operands[2], *z = where->results[0];
+    const IrOp *next = y->def;
+    if (!next || next->kind != OP_where || next->block != where->block ||
+        where->operands[1] == y || !ir_type_same_shape(&y->type, &z->type) ||
+        !ir_type_same_shape(&next->operands[0]->type, &z->type))
+        return NULL;
+    return next;
+}
+
+static Choice
+find_choice(const Grad *g, const IrOp *op)
+{
+    Choice c = {.wheres = {op}, .count = 1};
+    if (!ir_type_same_shape(&op->operands[0]->type, &op->results[0]->type))
+        return c;
+    for (const IrOp *next = next_where(op); next && c.count < MAX_CHOICE;
+         next = next_where(next))
+        c.wheres[c.count++] = next;
+    if (c.count < MIN_CHOICE)
+        return c;
+    IrUsers users = ir_users_find(g->cx->arena, op->block);
+    for (int i = 1; i < c.count; i++)
+        if (!is_only_chosen_from(g, &users, c.wheres[i]->results[0],
+                                 c.wheres[i - 1]))
+            c.count = i;
+    return c;
+}
+
+/* The number of what is chosen: how many wheres are behind it.  An i32, since
+ * CPUs have no masked loads of bytes, and there are zeros around what is read.
+ */
+static IrValue *
+number_of_chosen(Grad *g, const Choice *c)
+{
+    IrValue *number = ir_const_int(g->b, DT_i32, 0, g->loc);
+    for (int i = c->count - 1; i >= 0; i--) {
+        IrValue *own = ir_const_int(g->b, DT_i32, c->count - i, g->loc);
+        number =
+            pass_grad3(g, OP_where, c->wheres[i]->operands[0], own, number);
+    }
+    return number;
+}
+
+/* Adds dz to the gradient of x where it is what was chosen. */
+static void
+add_if_chosen(Grad *g, IrValue *x, IrValue *chosen, int number, IrValue *dz)
+{
+    if (!pass_grad_wanted(g, x))
+        return;
+    IrValue *own = ir_const_int(g->b, DT_i32, number, g->loc);
+    IrValue *is = pass_grad2(g, OP_eq, chosen, own);
+    IrValue *zero = pass_grad_constant(g, dz, 0);
+    pass_grad_add(g, x, pass_grad3(g, OP_where, is, dz, zero));
+}
+
+static void
+add_choice(Grad *g, const Choice *c, IrValue *dz)
+{
+    IrValue *chosen = number_of_chosen(g, c);
+    for (int i = 0; i < c->count; i++)
+        add_if_chosen(g, c->wheres[i]->operands[1], chosen, c->count - i, dz);
+    add_if_chosen(g, c->wheres[c->count - 1]->operands[2], chosen, 0, dz);
+}
+
 void
 pass_grad_rule_where(Grad *g, const IrOp *op)
 {
     IrValue *c = op->operands[0], *x = op->operands[1], *y = op->operands[2];
-    IrValue *dz = pass_grad_out(g, op), *zero = pass_grad_constant(g, dz, 0);
+    IrValue *dz = pass_grad_out(g, op);
+    Choice choice = find_choice(g, op);
+    if (choice.count >= MIN_CHOICE) {
+        add_choice(g, &choice, dz);
+        return;
+    }
+    IrValue *zero = pass_grad_constant(g, dz, 0);
     if (pass_grad_wanted(g, x))
         pass_grad_add(g, x, pass_grad3(g, OP_where, c, dz, zero));
     if (pass_grad_wanted(g, y))

@@ -7,6 +7,7 @@
 
 #include "frontend/context/dispatch.h"
 #include "frontend/context/messages.h"
+#include "frontend/context/needs_step.h"
 #include "frontend/context/steps.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
@@ -209,6 +210,8 @@ check_context(Lower *cx, const FeBuiltin *b, Loc loc)
     };
     if (is_allowed(cx, b->where))
         return true;
+    if (b->where == REPLICA && fe_refuse_library_in_main(cx, loc))
+        return false;
     if (b->where == MAIN)
         fe_refuse_outside_main(cx, b->name, repair(cx, b), loc);
     else
@@ -351,7 +354,8 @@ fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call)
     FeArgs in = {.builtin = b};
     for (int i = 0; i < call->num_args; i++)
         fe_count_walk_value(cx, call->args[i].value);
-    if (!check_context(cx, b, call->loc) ||
+    bool is_reported = !is_allowed(cx, b->where) && has_poison(call);
+    if (is_reported || !check_context(cx, b, call->loc) ||
         !fe_bind_args(cx, call, b->params, &in))
         return &fe_poison;
     const FeCall *outer = cx->builtin_call;

@@ -7,6 +7,7 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
+#include "frontend/context/needs_step.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/region.h"
 #include "frontend/lower/call.h"
@@ -58,20 +59,40 @@ merge_scope(Lower *cx, const AstList *args)
     return scope;
 }
 
+static bool
+has_poison(const FeScope *scope)
+{
+    for (int i = 0; i < scope->names.len; i++)
+        if (fe_value_has_poison(scope->names.data[i]->value))
+            return true;
+    return false;
+}
+
+/* Outside of a step. */
+static FeValue *
+refuse_merge(Lower *cx, const FeScope *scope, Loc loc)
+{
+    if (has_poison(scope) || fe_refuse_library_in_main(cx, loc))
+        return &fe_poison;
+    const IrCall *call = cx->context == FE_CROSS ? fe_call_in_main(cx) : NULL;
+    return fe_error_show(cx, loc, call ? call->loc : NO_LOC,
+                         call ? fe_run_note(cx, call->loc)
+                         : fe_is_cross(cx)
+                             ? "write the lines of its block without merge"
+                             : NULL,
+                         "\"merge\" needs replica context, and this is %s",
+                         fe_context_name(cx->context));
+}
+
 FeValue *
 fe_merge(Lower *cx, const AstNode *n)
 {
     FeRegion saved;
+    FeScope *scope = merge_scope(cx, &n->merge.args);
     if (cx->context != FE_REPLICA)
-        return fe_error_note(cx, n->loc,
-                             fe_is_cross(cx)
-                                 ? "write the lines of its block without merge"
-                                 : NULL,
-                             "\"merge\" needs replica context, and this is %s",
-                             fe_context_name(cx->context));
+        return refuse_merge(cx, scope, n->loc);
     if (!fe_check_together(cx, "merge", n->loc))
         return &fe_poison;
-    FeScope *scope = merge_scope(cx, &n->merge.args);
     IrOp *op = fe_region_open(cx, OP_merge, FE_MERGE, n->loc, &saved);
     if (!op)
         return &fe_poison;

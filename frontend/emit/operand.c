@@ -11,6 +11,7 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
+#include "frontend/context/needs_step.h"
 #include "frontend/context/scope.h"
 #include "frontend/context/steps.h"
 #include "frontend/emit/shape_ops.h"
@@ -348,27 +349,6 @@ check_visible(Lower *cx, const IrValue *v, Loc loc)
     return false;
 }
 
-static const IrCall *
-outermost_call(const Lower *cx)
-{
-    const IrCall *call = cx->module->calls;
-    while (call && call->caller)
-        call = call->caller;
-    return call;
-}
-
-/* Of a call in main. */
-static const char *
-run_note(Lower *cx, Loc call)
-{
-    Loc begin = {call.line, call.col, 0, call.file};
-    const char *text = fe_edit(cx, call, begin, "run ");
-    return fe_format(cx,
-                     "write %s, and each replica computes it with its own "
-                     "value",
-                     text ? text : "run before this call");
-}
-
 static const char *
 reduce_note(Lower *cx, Loc loc)
 {
@@ -387,11 +367,11 @@ check_agreed(Lower *cx, FeValue *v, Loc loc)
 {
     if (!fe_is_cross(cx) || fe_locality_of(cx, v) != LOCAL_PER_REPLICA)
         return true;
-    const IrCall *called = outermost_call(cx);
+    const IrCall *called = fe_call_in_main(cx);
     bool in_main = cx->context == FE_CROSS && called;
     FeOwn at = in_main ? (FeOwn){.loc = called->loc} : fe_own_at(cx, loc);
     fe_error_own(cx, &at, NO_LOC,
-                 in_main ? run_note(cx, called->loc) : reduce_note(cx, loc),
+                 in_main ? fe_run_note(cx, called->loc) : reduce_note(cx, loc),
                  "a value that differs among the replicas cannot be computed "
                  "with in %s",
                  fe_context_name(cx->context));

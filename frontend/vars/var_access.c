@@ -9,6 +9,7 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
+#include "frontend/context/needs_step.h"
 #include "frontend/emit/index.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
@@ -171,6 +172,8 @@ check_verdict(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w,
 {
     if (!*verdicts[verdict].message)
         return true;
+    if (verdict == V_HAS_NO_SHARE && fe_refuse_library_in_main(cx, loc))
+        return false;
     fe_error_note(
         cx, loc, repair_text(cx, verdict, v, w), "%s",
         expand_message(cx, message_part(verdicts[verdict].message), w));

@@ -11,6 +11,7 @@
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/dist/communication.h"
+#include "frontend/dist/same.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
 #include "frontend/emit/require_const.h"
@@ -42,68 +43,6 @@ is_same(Lower *cx, FeValue *v)
     return fe_locality_of(cx, v) != LOCAL_PER_REPLICA;
 }
 
-static bool
-is_of_library(const Combine *c)
-{
-    return !loc_is_same(fe_user_loc(c->cx, c->loc), c->loc);
-}
-
-/* The value times the number of replicas, which is an i32. */
-static const char *
-times_replicas(const Combine *c)
-{
-    IrType t;
-    FeArg *arg = c->in->args[1];
-    bool casts = fe_type_of(c->cx, arg->value, &t) && t.dtype != DT_i32 &&
-                 dtype_info[t.dtype].bytes > 1;
-    bool binds_less = arg->node && arg->node->kind == AST_BINARY;
-    const char *factor =
-        casts ? fe_format(c->cx, "%s(num_replicas)", dtype_info[t.dtype].name)
-              : "num_replicas";
-    return fe_format(c->cx, binds_less ? "(%s) * %s" : "%s * %s", c->text,
-                     factor);
-}
-
-/* Of an optimizer. */
-static FeValue *
-refuse_same_gradients(Lower *cx)
-{
-    FeOwn call = fe_own_call(cx);
-    Loc loc = call.loc;
-    Loc end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
-    const char *text = fe_edit(cx, loc, end, ", aggregated = true");
-    return fe_error_own(
-        cx, &call, NO_LOC,
-        fe_format(cx,
-                  "gradients of a loss without a batch, or of one that is "
-                  "summed over the replicas, are whole already: write %s",
-                  text ? text : "aggregated = true"),
-        "these gradients are the same on each replica, and their sum over the "
-        "replicas would count them once for each");
-}
-
-static FeValue *
-refuse_same_sum(const Combine *c)
-{
-    if (is_of_library(c))
-        return refuse_same_gradients(c->cx);
-    const char *call = fe_source(c->cx, c->in->loc);
-    if (fe_arg(c->in, 1)->kind == FE_NEST)
-        return fe_error_note(
-            c->cx, c->loc,
-            "in place of such an x, write x * num_replicas if you mean that",
-            "a value in %s is the same on every replica, and %s would count "
-            "it once for each",
-            c->text, c->in->name);
-    return fe_error_note(
-        c->cx, c->loc,
-        fe_format(c->cx,
-                  "write %s in place of %s, or %s to count it once for each",
-                  c->text, call ? call : c->in->name, times_replicas(c)),
-        "%s is the same on every replica, and %s would count it once for each",
-        c->text, c->in->name);
-}
-
 static FeValue *
 refuse_same_gather(const Combine *c)
 {
@@ -115,11 +54,11 @@ refuse_same_gather(const Combine *c)
 
 /* mean, max or min of a value that is the same on all: itself. */
 static bool
-check_same(const Combine *c)
+check_same(const Combine *c, FeValue *leaf)
 {
     if (c->op != AGG_sum)
         return true;
-    refuse_same_sum(c);
+    fe_refuse_same_sum(c->cx, c->in, leaf);
     return false;
 }
 
@@ -294,7 +233,7 @@ combine_slices(const Combine *c, FeValue *slices, bool to)
     if (!check_slices_op(c))
         return &fe_poison;
     if (is_same(cx, slices))
-        return check_same(c) ? slices : &fe_poison;
+        return check_same(c, slices) ? slices : &fe_poison;
     FeValue *indices = slices_field(c, fe_slices_indices(slices), to);
     FeValue *values = slices_field(c, fe_slices_values(slices), to);
     if (!fe_is_poison(values) && c->op == AGG_mean) {
@@ -319,7 +258,7 @@ reduce_same(const Combine *c, FeValue *leaf)
 {
     FeAxes axes;
     Lower *cx = c->cx;
-    if (!check_same(c))
+    if (!check_same(c, leaf))
         return &fe_poison;
     IrValue *x = fe_operand(cx, leaf, c->loc);
     if (!x || !read_axes(c, x->type.rank, &axes))
@@ -391,7 +330,7 @@ reduce_to_leaf(FeValue *leaf, void *data)
         return &fe_poison;
     if (!is_same(c->cx, leaf))
         return emit_to(c, OP_reduce_to, handle(c, leaf));
-    if (!check_same(c))
+    if (!check_same(c, leaf))
         return &fe_poison;
     return emit_to(c, OP_broadcast_to, fe_operand(c->cx, leaf, c->loc));
 }
@@ -543,7 +482,7 @@ all_reduce_operands(const Combine *c, FeValues *leaves, IrValues *operands,
         wanted[i] = !is_same(c->cx, leaf);
         ok = check_dtype(c, leaf) && ok;
         if (!wanted[i]) {
-            ok = ok && check_same(c);
+            ok = ok && check_same(c, leaf);
             continue;
         }
         IrValue *x = ok ? fe_operand(c->cx, leaf, c->loc) : NULL;

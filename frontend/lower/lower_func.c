@@ -74,36 +74,61 @@ type_text(Lower *cx, const AstNode *type)
     return str_text(&s);
 }
 
-/* The type with the dimensions of a value that it is not of; is may be NULL. */
+/* A dimension as it is to be written for a value: as it was where that is
+ * right;
+ * "_" of a share of a batch, whose length no number says. */
 static const char *
-type_note(Lower *cx, const AstNode *type, const IrType *is)
+dim_repair(Lower *cx, const AstNode *n, Dim is, Dim want)
+{
+    if (ir_dim_equal(is, want))
+        return fe_ast_text(cx->arena, n);
+    return ir_dim_is_const(is) ? fe_format(cx, "%lld", (long long)is.c) : "_";
+}
+
+/* ", where B is 8": the first name that has another value than is needed. */
+static const char *
+named_dims(Lower *cx, const AstList *dims, const IrType *is, const IrType *want)
+{
+    for (int i = 0; i < dims->len; i++) {
+        const AstNode *n = dims->data[i];
+        Dim d = want->dims[i];
+        if (n->kind == AST_NAME && ir_dim_is_const(d) &&
+            !ir_dim_equal(is->dims[i], d))
+            return fe_format(cx, ", where %s is %lld", n->name.text,
+                             (long long)d.c);
+    }
+    return "";
+}
+
+/* The type with the dimensions of a value that it is not of; is and want, what
+ * both are, may be NULL. */
+static const char *
+type_note(Lower *cx, const AstNode *type, const IrType *is, const IrType *want)
 {
     const AstList *dims = &type->type.dims;
     Str s = str_new(cx->arena);
-    bool is_known = is && is->rank == dims->len;
-    str_addf(&s, "%s%s", is ? dtype_info[is->dtype].name : "",
-             dims->len ? "[" : "");
-    for (int i = 0; i < dims->len && is_known; i++) {
-        const AstNode *n = dims->data[i];
-        bool is_name = n->kind == AST_NAME;
-        is_known = is_name || ir_dim_is_const(is->dims[i]);
-        str_addf(&s, "%s%s", i ? ", " : "",
-                 is_name ? n->name.text
-                         : fe_format(cx, "%lld", (long long)is->dims[i].c));
+    if (!is || is->rank != dims->len)
+        return "its type is stated here";
+    str_addf(&s, "%s%s", dtype_info[is->dtype].name, dims->len ? "[" : "");
+    for (int i = 0; i < dims->len; i++) {
+        const char *dim =
+            dim_repair(cx, dims->data[i], is->dims[i], want->dims[i]);
+        str_addf(&s, "%s%s", i ? ", " : "", dim);
     }
     str_add(&s, dims->len ? "]" : "");
-    return is_known ? fe_format(cx,
-                                "its type is stated here: write %s, or give it "
-                                "a value of this type",
-                                str_text(&s))
-                    : "its type is stated here";
+    const char *repair = str_text(&s);
+    return fe_format(cx,
+                     "its type is stated here%s: write %s, or give it a value "
+                     "of this type",
+                     named_dims(cx, dims, is, want), repair);
 }
 
 static FeValue *
 refuse_type(Lower *cx, const char *name, const AstNode *type, const char *have,
-            const IrType *is, Loc loc)
+            const IrType *is, const IrType *want, Loc loc)
 {
-    return fe_error_show(cx, loc, type->loc, type_note(cx, type, is),
+    const char *note = type_note(cx, type, is, want);
+    return fe_error_show(cx, loc, type->loc, note,
                          "\"%s\" is %s, and %s is asked for", name, have,
                          type_text(cx, type));
 }
@@ -130,11 +155,13 @@ fe_check_type(Lower *cx, const char *name, const AstNode *type, FeValue *value,
     if (fe_value_has_poison(value))
         return poison_dims(cx, type);
     if (!fe_type_of(cx, value, &have))
-        return refuse_type(cx, name, type, fe_describe(cx, value), NULL, loc);
+        return refuse_type(cx, name, type, fe_describe(cx, value), NULL, NULL,
+                           loc);
     if (!fe_eval_type(cx, type, &have, &want))
         return &fe_poison;
     if (!ir_type_same_shape(&have, &want))
-        return refuse_type(cx, name, type, fe_type_text(cx, &have), &have, loc);
+        return refuse_type(cx, name, type, fe_type_text(cx, &have), &have,
+                           &want, loc);
     if (value->kind == FE_DIM && want.dtype == DT_i64)
         return fe_value_length(cx->arena, value->length.dim);
     if (value->kind == FE_CONST && value->constant.untyped)
@@ -146,7 +173,8 @@ fe_check_type(Lower *cx, const char *name, const AstNode *type, FeValue *value,
         return fe_value_tensor(cx->arena,
                                fe_operand_as(cx, value, want.dtype, loc));
     if (have.dtype != want.dtype)
-        return refuse_type(cx, name, type, fe_type_text(cx, &have), &have, loc);
+        return refuse_type(cx, name, type, fe_type_text(cx, &have), &have,
+                           &want, loc);
     return value;
 }
 

@@ -328,6 +328,23 @@ unknown_clause(FeParser *ps, const AstNode *clause, const char *name)
                   nearest);
 }
 
+/* The word that a clause takes and arg may be a slip of. */
+static void
+note_word(FeParser *ps, const Clause *info, const AstNode *arg)
+{
+    const char *words[8];
+    int n = 0;
+    for (const char *at = info->takes; *at && n < COUNT(words);) {
+        size_t len = strcspn(at, ", ");
+        words[n++] = arena_strndup(ps->arena, at, len);
+        at += len + strspn(at + len, ", ");
+    }
+    const char *near =
+        arg->kind == AST_NAME ? nearest_name(arg->name.text, words, n) : NULL;
+    if (near && strchr(info->takes, ','))
+        diag_note(ps->diag, arg->loc, "write %s(%s)", info->name, near);
+}
+
 /* The argument of a clause, or NULL after an error. */
 static AstNode *
 clause_arg(FeParser *ps, const Clause *info, const AstNode *clause)
@@ -336,9 +353,11 @@ clause_arg(FeParser *ps, const Clause *info, const AstNode *clause)
     if (is_call && clause->call.args.len == 1 &&
         info->fits(clause->call.args.data[0]))
         return clause->call.args.data[0];
-    if (!ps->stopped)
-        diag_error(ps->diag, clause->loc, "%s takes %s", info->name,
-                   info->takes);
+    if (ps->stopped)
+        return NULL;
+    diag_error(ps->diag, clause->loc, "%s takes %s", info->name, info->takes);
+    if (is_call && clause->call.args.len == 1)
+        note_word(ps, info, clause->call.args.data[0]);
     return NULL;
 }
 

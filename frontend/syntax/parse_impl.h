@@ -166,5 +166,10 @@ void fe_too_deep(FeParser *ps, FePlace place);
 /* Reports the token handed out last, which the grammar did not expect; the
  * names are those that gram.y gives its tokens. */
 void fe_unexpected(FeParser *ps, const char *const *expected, int n);
+/* Reports a word of another language that was handed out last, or before it;
+ * false: there is none. */
+bool fe_report_foreign_word(FeParser *ps);
+/* The text from start to the end of its line, without blanks or ; there. */
+const char *fe_rest_of_line(FeParser *ps, uint32_t start);
 
 #endif

@@ -404,6 +404,17 @@ is_colon_for_block(const FeParser *ps, const Expected *set)
     return ps->last.kind == T_COLON && expects(set, "{");
 }
 
+/* The { of a block on a line of its own, as C has it. */
+static bool
+is_block_below(const FeParser *ps, const Expected *set)
+{
+    uint32_t at = ps->last.place.start;
+    while (at < ps->len && strchr(" \t\r\n", ps->text[at]))
+        at++;
+    return is_nothing(&ps->last) && expects(set, "{") && at < ps->len &&
+           ps->text[at] == '{';
+}
+
 /* 1..=3 of Rust. */
 static bool
 is_closed_range(const FeParser *ps, const Expected *set)
@@ -415,7 +426,7 @@ is_closed_range(const FeParser *ps, const Expected *set)
 static bool
 is_slash_comment(const FeParser *ps, const Expected *set)
 {
-    return ps->last.kind == T_FLOORDIV && ps->last.first_on_line &&
+    return ps->last.kind == T_FLOORDIV &&
            (is_declaration_due(set) || is_statement_due(set));
 }
 
@@ -435,7 +446,6 @@ is_call_without(const FeParser *ps, const Expected *set)
 {
     const FeToken *t = &ps->before_last;
     return expects(set, ";") && !ps->last.first_on_line && t->kind == T_NAME &&
-           t->first_on_line &&
            (strcmp(t->text, "print") == 0 || strcmp(t->text, "assert") == 0);
 }
 
@@ -465,9 +475,8 @@ is_comma_missing(const FeParser *ps, const Expected *set)
             kind == T_STRING_BEGIN);
 }
 
-/* The line of a token, from it on and without blanks at its end. */
-static const char *
-line_from(FeParser *ps, uint32_t start)
+const char *
+fe_rest_of_line(FeParser *ps, uint32_t start)
 {
     size_t n = 0;
     while (start + n < ps->len && ps->text[start + n] != '\n')
@@ -486,7 +495,9 @@ typedef struct Slip {
 
 static const Slip slip_info[] = {
     {is_misplaced_declaration,
-     MESSAGE("this declaration stands at the top level, not in a block"), NULL},
+     MESSAGE("this declaration stands at the top level, not in a block"),
+     "write it above, outside of all blocks; within one, let declares a value, "
+     "and mut one that changes"},
     {is_slot_outside, MESSAGE("a slot stands in a module"), NULL},
     {is_statement_outside,
      MESSAGE("a statement stands in main or in a function"), NULL},
@@ -498,6 +509,8 @@ static const Slip slip_info[] = {
      "write (if c { a } else { b })"},
     {is_colon_for_block, MESSAGE("a block stands in braces"),
      "write { in place of the colon, and } behind the last line of the block"},
+    {is_block_below, MESSAGE("a block begins on the line of its head"),
+     "write { at the end of this line"},
     {is_closed_range,
      MESSAGE("there is no ..=: a range has all numbers below "
              "its end"),
@@ -559,15 +572,32 @@ report_call(FeParser *ps, const Expected *set)
     if (!is_call_without(ps, set))
         return false;
     const char *name = ps->before_last.text;
-    const char *rest = line_from(ps, ps->last.place.start);
+    const char *rest = fe_rest_of_line(ps, ps->last.place.start);
     fe_syntax_error(ps, ps->before_last.place,
                     "the arguments of a function stand in parentheses");
     fe_note(ps, ps->before_last.place, "write %s",
             strcmp(name, "print") == 0
                 ? print_of(ps, rest)
-                : arena_printf(ps->arena, "%s(%s, \"it does not hold\")", name,
-                               rest));
+                : arena_printf(ps->arena, "%s(%.*s, \"it does not hold\")",
+                               name, (int)strcspn(rest, ";}"), rest));
     return true;
+}
+
+/* let a = (1, 5), of let a = 1, 5, where the comma is behind the =; "1,5" may
+ * be meant as a decimal. */
+static const char *
+tuple_as_value(FeParser *ps, const char *text, const char *value,
+               uint32_t comma)
+{
+    int n = (int)strcspn(value, ";}");
+    while (n && value[n - 1] == ' ')
+        n--;
+    const char *at = ps->text + comma;
+    bool is_decimal = comma + 1 < ps->len && at[-1] >= '0' && at[-1] <= '9' &&
+                      at[1] >= '0' && at[1] <= '9';
+    return arena_printf(ps->arena, "%.*s(%.*s)%s", (int)(value - text), text, n,
+                        value,
+                        is_decimal ? "; a decimal has a point, as 1.5" : "");
 }
 
 /* return (a, b), of return a, b; let (a, b), of let a, b = ...  NULL where
@@ -579,13 +609,15 @@ tuple_of(FeParser *ps)
     uint32_t comma = ps->last.place.start, line = comma;
     while (line > 0 && ps->text[line - 1] != '\n')
         line--;
-    const char *text = line_from(ps, line);
+    const char *text = fe_rest_of_line(ps, line);
     for (int i = 0; i < COUNT(words); i++) {
         const char *at = strstr(text, words[i]);
         if (!at || at > text + (comma - line))
             continue;
         const char *from = at + strlen(words[i]);
         const char *end = i == 0 ? NULL : strstr(from, i == 3 ? " in " : " = ");
+        if (end && i < 3 && end < text + (comma - line))
+            return tuple_as_value(ps, at, end + 3, comma);
         int n = end ? (int)(end - from) : (int)strcspn(from, ";}");
         while (n && from[n - 1] == ' ')
             n--;
@@ -617,116 +649,7 @@ report_slip(FeParser *ps, const Expected *set)
     return false;
 }
 
-/* ---- words of other languages ------------------------------------------- */
-
-static const char no_import[] =
-    "leave such lines out: functions are there without them; layers and "
-    "optimizers are there after a line use nn, optim";
-
-static const struct {
-    const char *word, *note;
-} foreign_words[] = {
-    {"def", "a function is fn f(x) { ... }"},
-    {"func", "a function is fn f(x) { ... }"},
-    {"function", "a function is fn f(x) { ... }"},
-    {"lambda", "a function without a name is fn(x) = ..."},
-    {"elif", "write else if behind the } of the branch before"},
-    {"elseif", "did you mean else if?"},
-    {"import", no_import},
-    {"include",
-     "use nn takes a module of the library, use \"mine.tfd\" a file"},
-    {"from", no_import},
-    {"is", "write == in place of is"},
-    {"try", "a mistake ends the program: leave it out"},
-    {"class", "did you mean module?"},
-    {"struct", "did you mean module?"},
-    {"foreach", "did you mean for?"},
-};
-
-/* The head of a function as it stands behind def: "step(e)"; NULL if it is not
- * on that line. */
-static const char *
-head_behind(FeParser *ps, const FeToken *def)
-{
-    const char *from = ps->text + def->place.end;
-    const char *end = ps->text + ps->len;
-    while (from < end && *from == ' ')
-        from++;
-    const char *at = from;
-    while (at < end && *at != '\n' && *at != ')')
-        at++;
-    return at < end && *at == ')'
-               ? arena_printf(ps->arena, "%.*s", (int)(at + 1 - from), from)
-               : NULL;
-}
-
-/* fn(x) = of lambda x: */
-static const char *
-lambda_head(FeParser *ps, const FeToken *t)
-{
-    const char *rest = line_from(ps, t->place.end);
-    size_t n = strcspn(rest, ":");
-    rest += strspn(rest, " ");
-    return rest[0] && n ? arena_printf(ps->arena,
-                                       "write fn(%.*s) = in place of "
-                                       "lambda %.*s:",
-                                       (int)strcspn(rest, ":"), rest,
-                                       (int)strcspn(rest, ":"), rest)
-                        : NULL;
-}
-
-/* == none of "is None", != none of "is not None". */
-static const char *
-none_behind(FeParser *ps, const FeToken *is)
-{
-    const char *rest = line_from(ps, is->place.end);
-    rest += strspn(rest, " ");
-    bool is_not = strncmp(rest, "not ", 4) == 0;
-    if (is_not)
-        rest += 4 + strspn(rest + 4, " ");
-    return strncmp(rest, "None", 4) == 0
-               ? arena_printf(ps->arena, "write %s none in place of is %sNone",
-                              is_not ? "!=" : "==", is_not ? "not " : "")
-               : NULL;
-}
-
-static void
-note_foreign(FeParser *ps, const FeToken *t, const char *note)
-{
-    bool is_function = strncmp(note, "a function is", 13) == 0;
-    const char *head = is_function ? head_behind(ps, t) : NULL;
-    const char *whole = strcmp(t->text, "lambda") == 0 ? lambda_head(ps, t)
-                        : strcmp(t->text, "is") == 0   ? none_behind(ps, t)
-                                                       : NULL;
-    if (whole)
-        fe_note(ps, t->place, "%s", whole);
-    else if (head)
-        fe_note(ps, t->place,
-                "write fn %s {, and } behind the last line of the function",
-                head);
-    else
-        fe_note(ps, t->place, "%s", note);
-}
-
-/* A name where none can stand, or before another name. */
-static bool
-report_foreign_word(FeParser *ps)
-{
-    bool two_names = ps->last.kind == T_NAME && ps->before_last.kind == T_NAME;
-    for (int i = 0; ps->last.kind == T_NAME && i < COUNT(foreign_words); i++) {
-        const char *word = foreign_words[i].word;
-        const FeToken *t = strcmp(ps->last.text, word) == 0 ? &ps->last
-                           : two_names                      ? &ps->before_last
-                                                            : NULL;
-        if (!t || strcmp(t->text, word) != 0)
-            continue;
-        fe_syntax_error(ps, t->place, "there is no \"%s\" in this language",
-                        word);
-        note_foreign(ps, t, foreign_words[i].note);
-        return true;
-    }
-    return false;
-}
+/* ---- the message -------------------------------------------------------- */
 
 /* A slip of the keyword that a declaration begins with. */
 static void
@@ -741,8 +664,6 @@ note_keyword(FeParser *ps, const Expected *set)
     if (near)
         fe_note(ps, ps->last.place, "did you mean %s?", near);
 }
-
-/* ---- the message -------------------------------------------------------- */
 
 static void
 note_open(FeParser *ps, const FeBracket *b)
@@ -822,7 +743,7 @@ report(FeParser *ps, const Expected *set)
 {
     if (ps->error_line == place_of_error(ps).line)
         return;
-    if (report_foreign_word(ps))
+    if (fe_report_foreign_word(ps))
         return;
     if (!report_open_block(ps) && !report_slip(ps, set) &&
         !report_open_bracket(ps, set))

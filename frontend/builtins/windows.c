@@ -8,6 +8,7 @@
 #include "ir/type_text.h"
 
 #include <string.h>
+#include <strings.h>
 
 const char *
 fe_windows_axes(int num_axes)
@@ -68,6 +69,21 @@ fe_windows_read(Lower *cx, const FeArgs *in, int i, const char *what,
 
 /* ---- padding ------------------------------------------------------------- */
 
+/* Of a layer, the word stands where the program's author gave it. */
+static void
+refuse_word(Lower *cx, const char *word, Loc loc)
+{
+    const AstNode *written = fe_written_name(cx, "padding");
+    FeOwn own =
+        written ? (FeOwn){written->loc, NULL, written} : fe_own_at(cx, loc);
+    const char *ours = strcasecmp(word, "same") == 0    ? "same"
+                       : strcasecmp(word, "valid") == 0 ? "valid"
+                                                        : NULL;
+    fe_error_own(cx, &own, NO_LOC,
+                 ours ? fe_format(cx, "write \"%s\"", ours) : NULL,
+                 "padding is \"same\", \"valid\" or numbers of places");
+}
+
 static bool
 read_word(Lower *cx, FeValue *v, Loc loc, FePadding *out)
 {
@@ -76,8 +92,7 @@ read_word(Lower *cx, FeValue *v, Loc loc, FePadding *out)
         return false;
     out->same = strcmp(word, "same") == 0;
     if (!out->same && strcmp(word, "valid") != 0) {
-        fe_error(cx, loc,
-                 "padding is \"same\", \"valid\" or numbers of places");
+        refuse_word(cx, word, loc);
         return false;
     }
     return true;

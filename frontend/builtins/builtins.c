@@ -399,10 +399,25 @@ fe_arg_int(Lower *cx, const FeArgs *in, int i, const char *what, int64_t *out)
     return !v || fe_require_int(cx, v, what, fe_arg_loc(in, i), out);
 }
 
+/* zeros(3, 2), as NumPy's rand and PyTorch have it. */
+static bool
+refuse_length(Lower *cx, const FeArgs *in)
+{
+    const char *first = fe_arg_text(cx, in, 0);
+    const char *second = fe_arg_text(cx, in, 1);
+    fe_error_note(cx, fe_arg_loc(in, 1),
+                  fe_format(cx, "write %s((%s, %s))", in->name, first, second),
+                  "a shape of several axes is a tuple");
+    return false;
+}
+
 bool
 fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out)
 {
     FeValue *v = fe_arg(in, i);
+    int64_t n;
+    if (v && i == 1 && fe_builtin_fills(in->builtin) && fe_value_is_int(v, &n))
+        return refuse_length(cx, in);
     return !v || fe_require_dtype(cx, v, "dtype", fe_arg_loc(in, i), out);
 }
 

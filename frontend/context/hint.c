@@ -24,7 +24,7 @@ static const struct {
     {"short", "i16"}, {"int16", "i16"}, {"char", "i8"}, {"int8", "i8"},
     {"byte", "u8"}, {"uint8", "u8"}, {"boolean", "bool"},
 
-    {"reduce_sum", "sum"}, {"reduce_mean", "mean"}, {"average", "mean"},
+    {"reduce_sum", "sum"}, {"reduce_mean", "mean"}, {"average", "mean"}, {"avg", "mean"},
     {"reduce_max", "max"}, {"maximum", "max"},
     {"reduce_min", "min"}, {"minimum", "min"},
     {"arange", "iota"}, {"full", "fill"}, {"power", "**"}, {"pow", "**"},

@@ -426,14 +426,24 @@ name_note(Lower *cx, const char *name, const char *rest)
     return args ? NULL : declared_note(cx, name, rest);
 }
 
+/* Whether it is no function or module. */
+static bool
+may_be_assigned(Lower *cx, const char *name)
+{
+    const FeBinding *b = fe_find_binding(cx, intern(cx->names, name)).binding;
+    const FeValue *v = b ? b->value : NULL;
+    return v && v->kind != FE_MODULE && v->kind != FE_FUNC;
+}
+
 /* Nothing builtin is assigned to. */
 static const char *
 target_note(Lower *cx, const char *name)
 {
     Names names = names_around(cx);
     const char *near = nearest_name(name, names.data, names.len);
-    return near ? fe_format(cx, "did you mean \"%s\"?", near)
-                : fe_format(cx, "declare it: mut %s = ...", name);
+    return near && may_be_assigned(cx, near)
+               ? fe_format(cx, "did you mean \"%s\"?", near)
+               : fe_format(cx, "declare it: mut %s = ...", name);
 }
 
 static FeValue *

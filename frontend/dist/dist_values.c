@@ -9,6 +9,7 @@
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
 #include "frontend/dist/communication.h"
 #include "frontend/dist/same.h"
@@ -80,6 +81,16 @@ check_dtype(const Combine *c, FeValue *leaf)
 
 /* ---- arguments ---------------------------------------------------------- */
 
+/* The one that is meant by a word, or NULL. */
+static const char *
+op_note(Lower *cx, const char *word)
+{
+    static const char *const ops[] = {"sum", "mean", "max", "min"};
+    const char *ours = word ? fe_hint_foreign(word) : NULL;
+    const char *near = word ? nearest_name(ours ? ours : word, ops, 4) : NULL;
+    return near ? fe_format(cx, "write %s", near) : NULL;
+}
+
 static bool
 read_op(Lower *cx, const FeArgs *in, IrAgg *op)
 {
@@ -94,13 +105,11 @@ read_op(Lower *cx, const FeArgs *in, IrAgg *op)
     const AstNode *node = in->args[0]->node;
     bool is_word =
         v->kind == FE_STRING && v->text.text && node && node->kind == AST_NAME;
-    fe_error(cx, fe_arg_loc(in, 0),
-             "%s combines by sum, mean, max or min, not "
-             "by %s",
-             in->name,
-             name      ? name
-             : is_word ? v->text.text
-                       : fe_describe(cx, v));
+    const char *word = name ? name : is_word ? v->text.text : NULL;
+    fe_error_note(cx, fe_arg_loc(in, 0), op_note(cx, word),
+                  "%s combines by sum, mean, max or min, not "
+                  "by %s",
+                  in->name, word ? word : fe_describe(cx, v));
     return false;
 }
 

@@ -159,6 +159,19 @@ choose_name(Choice *c, const char *name)
         c->parameters = NULL;
 }
 
+static const char *
+strategies_note(Lower *cx)
+{
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < NUM_STRATEGIES; i++)
+        str_addf(&s, "%s%s",
+                 i == 0                    ? "they are "
+                 : i == NUM_STRATEGIES - 1 ? " and "
+                                           : ", ",
+                 ir_strategy_names[i]);
+    return str_text(&s);
+}
+
 /* One that there is not is taken for mirrored, so that what follows is checked
  * as for any other. */
 static IrStrategy
@@ -168,7 +181,8 @@ require_strategy(Lower *cx, const Choice *c)
     if (info)
         return (IrStrategy)(info - ir_strategy_info);
     const char *near = nearest_name(c->name, ir_strategy_names, NUM_STRATEGIES);
-    const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
+    const char *note =
+        near ? fe_format(cx, "did you mean %s?", near) : strategies_note(cx);
     fe_error_note(cx, error_loc(cx, c->name_loc), note,
                   "there is no strategy \"%s\"", c->name);
     return STRATEGY_mirrored;

@@ -367,12 +367,27 @@ field_note(Lower *cx, const FeValue *v, const AstNode *n)
              : fe_elsewhere_note(cx, NULL, name);
 }
 
+/* Of a module that was named and not called. */
+static const char *
+made_note(Lower *cx, const FeValue *v, const AstNode *n)
+{
+    const AstNode *m = v->module.module;
+    const char *object = fe_ast_text(cx->arena, n->field.value);
+    const char *args = m->module.params.len ? "..." : "";
+    bool is_itself = strcmp(object, m->module.name) == 0;
+    return fe_format(cx,
+                     "a call makes an instance, which has it: let %s = %s(%s)",
+                     is_itself ? "x" : object, m->module.name, args);
+}
+
 static FeValue *
 unknown_field(Lower *cx, const FeValue *v, const AstNode *n)
 {
     const char *name = n->field.name;
-    return fe_error_note(cx, n->loc, field_note(cx, v, n),
-                         "%s has no field \"%s\"", fe_describe(cx, v), name);
+    const char *note =
+        v->kind == FE_MODULE ? made_note(cx, v, n) : field_note(cx, v, n);
+    return fe_error_note(cx, n->loc, note, "%s has no field \"%s\"",
+                         fe_describe(cx, v), name);
 }
 
 static FeValue *

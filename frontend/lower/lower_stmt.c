@@ -60,6 +60,17 @@ bind_name(Lower *cx, const AstNode *name, FeValue *value, bool is_mut)
     fe_bind(cx, cx->scope, name->name.text, value, name->loc)->is_mut = is_mut;
 }
 
+static const char *
+one_name_note(Lower *cx, const AstNode *pattern, const FeValue *value)
+{
+    if (value->kind != FE_TENSOR && value->kind != FE_VAR)
+        return NULL;
+    const char *all = fe_ast_text(cx->arena, pattern);
+    const AstNode *first = pattern->tuple.items.data[0];
+    return fe_format(cx, "it is one value: write %s in place of %s",
+                     fe_ast_text(cx->arena, first), all);
+}
+
 bool
 fe_check_names(Lower *cx, const AstNode *pattern, const FeValue *value)
 {
@@ -74,8 +85,8 @@ fe_check_names(Lower *cx, const AstNode *pattern, const FeValue *value)
                           : "_ is the name of a value that is not used",
                       "%d names for %d values", n, value->nest.len);
     else
-        fe_error(cx, pattern->loc, "%d names for %s", n,
-                 fe_describe(cx, value));
+        fe_error_note(cx, pattern->loc, one_name_note(cx, pattern, value),
+                      "%d names for %s", n, fe_describe(cx, value));
     return false;
 }
 

@@ -100,8 +100,8 @@ add_range(Arena *a, IrDeviceKind kind, int64_t first, int64_t last,
 static const char *
 no_device(Arena *a, const char *part, int len)
 {
-    return message_printf(a, "\"%.*s\" is no device: cpu:0, cpu:0-3", len,
-                          part);
+    return message_printf(a, "\"%.*s\" is no device: cpu:0, cpu:0-3, cuda:0",
+                          len, part);
 }
 
 /* Reads one part of the list, between commas. */

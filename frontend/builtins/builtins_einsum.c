@@ -541,22 +541,46 @@ join(Einsum *s, Term *x, Term *y)
     return x->value != NULL;
 }
 
-/* Elements of a value with these labels when batches are full, about. */
-static double
+/* How many elements: at[d] * n^d, summed over d.  Every batch length is n, so
+ * that the order of products is the same for all numbers of replicas. */
+typedef struct Size {
+    double at[IR_MAX_RANK + 1];
+} Size;
+
+static Size
 size_of(const Einsum *s, const Labels *l)
 {
-    double size = 1;
-    for (int i = 0; i < l->len; i++)
-        size *= (double)ir_dim_full(s->cx->module, s->sizes[l->at[i]]).c;
+    Size size = {{1}};
+    for (int i = 0; i < l->len; i++) {
+        Dim dim = s->sizes[l->at[i]];
+        for (int d = i + 1; d >= 0; d--)
+            size.at[d] = size.at[d] * (double)dim.c +
+                         (d ? size.at[d - 1] * (double)dim.k : 0);
+    }
     return size;
 }
 
 /* How many elements more a product has than its operands. */
-static double
+static Size
 growth(const Einsum *s, const Pair *p, const Term *x, const Term *y)
 {
     Labels all = pair_labels(p);
-    return size_of(s, &all) - size_of(s, &x->labels) - size_of(s, &y->labels);
+    Size size = size_of(s, &all);
+    Size of_x = size_of(s, &x->labels), of_y = size_of(s, &y->labels);
+    for (int d = 0; d <= IR_MAX_RANK; d++)
+        size.at[d] -= of_x.at[d] + of_y.at[d];
+    return size;
+}
+
+/* A batch is longer than any constant: a matrix with two of its lengths, which
+ * cannot be stored, is made only where all products are. */
+static bool
+is_less(const Size *x, const Size *y)
+{
+    for (int d = IR_MAX_RANK; d >= 0; d--)
+        if (x->at[d] != y->at[d])
+            return x->at[d] < y->at[d];
+    return false;
 }
 
 /* The pair whose product grows least, the first of equal ones; of too many axes
@@ -564,15 +588,18 @@ growth(const Einsum *s, const Pair *p, const Term *x, const Term *y)
 static void
 best_pair(Einsum *s, int *best_x, int *best_y)
 {
-    double least = 0;
+    Size least = {{0}};
     *best_x = *best_y = 0;
     for (int i = 0; i < s->num_terms; i++) {
         for (int j = i + 1; j < s->num_terms; j++) {
             const Term *x = &s->terms[i], *y = &s->terms[j];
             Pair p = pair_of(s, x, y);
-            bool fits = pair_rank(&p) <= IR_MAX_RANK;
-            double grown = fits ? growth(s, &p, x, y) : INFINITY;
-            if (*best_y && grown >= least)
+            Size grown = {{0}};
+            if (pair_rank(&p) <= IR_MAX_RANK)
+                grown = growth(s, &p, x, y);
+            else
+                grown.at[IR_MAX_RANK] = INFINITY;
+            if (*best_y && !is_less(&grown, &least))
                 continue;
             least = grown;
             *best_x = i;

@@ -109,5 +109,5 @@ pass_fuse(PassCx *cx)
         fuse_block(&f, fn->body);
         ir_apply_forwards(fn);
     }
-    return true;
+    return pass_fuse_check_stored(cx);
 }

@@ -7,6 +7,7 @@
  *   fuse_legal.c    which operations make a good kernel together
  *   fuse_grow.c     which of the legal clusters are wanted
  *   fuse_extract.c  clusters become kernels, and the block gets a new order
+ *   check_stored.c  what kernels read and store has one batch length at most
  */
 #ifndef TFD_PASSES_FUSION_FUSE_H
 #define TFD_PASSES_FUSION_FUSE_H
@@ -161,5 +162,11 @@ bool pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b,
 
 void pass_fuse_grow(Fuse *f, IrBlock *b);
 void pass_fuse_extract(Fuse *f, IrBlock *b);
+
+/* ---- check_stored.c ----------------------------------------------------- */
+
+/* Reports values that kernels read or store and that cannot be stored; false if
+ * there is one. */
+bool pass_fuse_check_stored(PassCx *cx);
 
 #endif

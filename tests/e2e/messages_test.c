@@ -57,6 +57,24 @@ static const Mistake mistakes[] = {
      "program.tfd:3:43: note: here\n"
      "program.tfd:4:8: note: step is run from here\n",
      false},
+    {"dataset d = range(5).map(fn(i) = f32(i)).batch(4)\n"
+     "fn spread(v) {\n"
+     "  let gaps = abs(v[:, none] - v)\n"
+     "  return exp(gaps)\n"
+     "}\n"
+     "fn step(v) = spread(v)\n"
+     "main { for v in distribute(d) { print(run step(v)) } }\n",
+     "program.tfd:3:18: error: a value of shape [n, n] cannot be stored: two "
+     "of its lengths are those of batches, which may have fewer rows than "
+     "others\n"
+     "    3 |   let gaps = abs(v[:, none] - v)\n"
+     "      |                  ^~~~~~~~~~~~~~\n"
+     "program.tfd:3:18: note: give all batches one length, with "
+     "distribute_from(fn(ctx) = data.batch(ctx.per_replica_batch_size(n), "
+     "drop_remainder = true))\n"
+     "program.tfd:6:14: note: spread is called from here\n"
+     "program.tfd:7:39: note: step is run from here\n",
+     false},
     {"const TABLE = [2.0, 3.0, 5.0]\n"
      "dataset d = range(7).map(fn(i) = stack(TABLE)[i]).batch(2)\n"
      "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "

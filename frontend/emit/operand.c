@@ -208,11 +208,23 @@ number_text(Lower *cx, Scalar s)
     return str_text(&text);
 }
 
+/* "300 fits i16", the first integer dtype that has it; NULL for floats. */
+static const char *
+fitting_note(Lower *cx, Scalar s, DType t)
+{
+    static const DType wider[] = {DT_i8, DT_u8, DT_i16, DT_i32, DT_i64};
+    for (size_t i = 0; i < sizeof wider / sizeof *wider; i++)
+        if (dtype_is_int(t) && s.dtype != DT_f64 && int_fits(wider[i], s.i))
+            return fe_format(cx, "%lld fits %s", (long long)s.i,
+                             dtype_info[wider[i]].name);
+    return NULL;
+}
+
 static bool
 does_not_fit(Lower *cx, Scalar s, DType t, Loc loc)
 {
-    fe_error(cx, loc, "%s does not fit %s", number_text(cx, s),
-             dtype_info[t].name);
+    fe_error_note(cx, loc, fitting_note(cx, s, t), "%s does not fit %s",
+                  number_text(cx, s), dtype_info[t].name);
     return false;
 }
 

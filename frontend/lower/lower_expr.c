@@ -307,13 +307,15 @@ fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
     return fe_op1(cx, op == AST_OP_NOT ? OP_not : OP_neg, x, loc);
 }
 
-/* A number as written must fit a float's dtype. */
+/* A number as written must fit the dtype; but a float that becomes an integer
+ * is rounded, and a bool says whether a number is 0. */
 static FeValue *
 cast_constant(Lower *cx, const FeValue *x, DType t, Loc loc)
 {
+    bool rounds = dtype_is_int(t) && dtype_is_float(x->constant.scalar.dtype);
+    bool must_fit = x->constant.untyped && t != DT_bool && !rounds;
     Scalar s = scalar_cast(x->constant.scalar, t);
-    if (x->constant.untyped && dtype_is_float(t) &&
-        !fe_constant_as(cx, x, t, loc, &s))
+    if (must_fit && !fe_constant_as(cx, x, t, loc, &s))
         return &fe_poison;
     return fe_value_scalar(cx->arena, s);
 }

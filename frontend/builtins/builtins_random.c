@@ -481,6 +481,20 @@ fe_builtin_gumbel(Lower *cx, const FeArgs *in)
     return finish(&d, op1(&d, OP_neg, op1(&d, OP_log, wait)), NULL, NULL);
 }
 
+/* Of bounds that the compiler knows; others give low where none is between. */
+static bool
+check_bounds(Lower *cx, const FeArgs *in)
+{
+    int64_t low, high;
+    if (!fe_value_is_int(fe_arg(in, 0), &low) ||
+        !fe_value_is_int(fe_arg(in, 1), &high) || low < high)
+        return true;
+    fe_error_note(cx, in->loc, "high itself is not drawn",
+                  "no number is from %lld up to but not %lld", (long long)low,
+                  (long long)high);
+    return false;
+}
+
 FeValue *
 fe_builtin_randint(Lower *cx, const FeArgs *in)
 {
@@ -492,7 +506,7 @@ fe_builtin_randint(Lower *cx, const FeArgs *in)
     if (!dtype_is_int(t))
         return fe_error(cx, fe_arg_loc(in, p.dtype),
                         "randint makes integers, not %s", dtype_info[t].name);
-    if (!draw(&d, in, &p))
+    if (!check_bounds(cx, in) || !draw(&d, in, &p))
         return &fe_poison;
     IrValue *low = read_integer(&d, fe_arg(in, 0), "low", fe_arg_loc(in, 0));
     IrValue *high = read_integer(&d, fe_arg(in, 1), "high", fe_arg_loc(in, 1));
@@ -501,6 +515,19 @@ fe_builtin_randint(Lower *cx, const FeArgs *in)
     IrValue *x = op2(&d, OP_mod, d.bits, op2(&d, OP_sub, high, low));
     x = op2(&d, OP_add, x, low);
     return fe_value_tensor(cx->arena, ir_build_cast(d.b, x, t, in->loc));
+}
+
+static bool
+check_rate(Lower *cx, const FeValue *rate, Loc loc)
+{
+    if (rate->kind != FE_CONST)
+        return true;
+    Scalar x = scalar_cast(rate->constant.scalar, DT_f64);
+    if (x.f >= 0 && x.f < 1)
+        return true;
+    fe_error_note(cx, loc, "0.1 drops one element of ten",
+                  "a rate of dropout is from 0 up to but not 1");
+    return false;
 }
 
 /* Whether each element of x is kept. */
@@ -528,6 +555,8 @@ fe_builtin_dropout(Lower *cx, const FeArgs *in)
                         dtype_info[x->type.dtype].name);
     if (!rate)
         rate = fe_value_float(cx->arena, 0.5);
+    if (!check_rate(cx, rate, fe_arg_loc(in, 1)))
+        return &fe_poison;
     FeValue *one = fe_value_float(cx->arena, 1);
     FeValue *rest = fe_binary(cx, AST_OP_SUB, one, rate, in->loc);
     FeValue *grown =

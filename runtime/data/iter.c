@@ -545,8 +545,7 @@ rt_iter_open(RtIter *it, uint64_t number)
     return OK;
 }
 
-/* ---- sharing steps --------------------------------------------------------
- */
+/* ---- sharing steps ------------------------------------------------------- */
 
 /* Of processes with neighbouring replicas the one that has the first of a
  * worker's makes its steps, for those that have others: of the last worker

@@ -105,8 +105,7 @@ new_run(void)
                    .locals = replicas};
 }
 
-/* ---- lines ----------------------------------------------------------------
- */
+/* ---- lines --------------------------------------------------------------- */
 
 /* Two lines of the replica of rank 1 that end there, and their text. */
 static void
@@ -167,8 +166,7 @@ lines_end_in_their_text_and_in_order(void **state)
     assert_string_equal(out, "");
 }
 
-/* ---- summaries ------------------------------------------------------------
- */
+/* ---- summaries ----------------------------------------------------------- */
 
 /* Every byte of a line but those of the tag, with values of all kinds. */
 static void
@@ -200,8 +198,7 @@ a_summary_that_cannot_be_is_none(void **state)
     rt_events_close(run.events);
 }
 
-/* ---- gathers --------------------------------------------------------------
- */
+/* ---- gathers ------------------------------------------------------------- */
 
 static void
 add_word(void *data, int rank, const void *part, size_t n)
@@ -228,8 +225,7 @@ parts_of_a_gather_have_one_length(void **state)
     assert_int_equal(sum, 9);
 }
 
-/* ---- lists of files -------------------------------------------------------
- */
+/* ---- lists of files ------------------------------------------------------ */
 
 typedef struct Digests { /* of the list of all, and of those of worker 0 */
     int64_t all;
@@ -308,8 +304,7 @@ names_of_files_end(void **state)
     assert_no_list(&run);
 }
 
-/* ---- memory ---------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------- */
 
 static void
 assert_shares_other_memory(RtSegmentName *name, size_t n)

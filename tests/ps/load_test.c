@@ -1,5 +1,5 @@
 /*
- * ps_load_test.c - what a server counts of pulls and pushes
+ * load_test.c - what a server counts of pulls and pushes
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /*
- * ps_queue_test.c - which closure is where, and which a server has applied
+ * queue_test.c - which closure is where, and which a server has applied
  */
 #include "tests/unit/unit.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * ps_sockets_test.c - sockets of a parameter-server job that cannot be opened
+ * sockets_test.c - sockets of a parameter-server job that cannot be opened
  */
 #include "tests/unit/status.h"
 

@@ -1,5 +1,5 @@
 /*
- * ps_parts_test.c - rows of a part: how many a message has, and whose they are
+ * parts_test.c - rows of a part: how many a message has, and whose they are
  */
 #include "tests/unit/unit.h"
 

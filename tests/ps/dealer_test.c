@@ -1,5 +1,5 @@
 /*
- * ps_dealer_test.c - a worker whose coordinator answers wrongly, or not at all
+ * dealer_test.c - a worker whose coordinator answers wrongly, or not at all
  */
 #include "tests/unit/status.h"
 

@@ -110,19 +110,92 @@ operations_of_contraction(const Cost *c, const IrOp *op)
     }
 }
 
+/* Whether the scatter changes rows where they are: its value is an operand of
+ * the kernel, which has the result in the same bytes once it has any. */
+static bool
+changes_in_place(const IrOp *op)
+{
+    const IrValue *x = op->operands[0];
+    const IrOp *kernel = op->block->op;
+    if (x->block != op->block || !kernel || kernel->kind != OP_kernel)
+        return false;
+    const IrOp *yield = ir_block_yield(op->block);
+    for (int i = 0; i < yield->num_operands; i++)
+        if (yield->operands[i] == op->results[0])
+            return ir_place_equal(kernel->operands[x->index]->place,
+                                  kernel->results[i]->place);
+    return false;
+}
+
+/* Of a value of which op reads or changes a part, its first operand, the value
+ * that has as many elements as the part; NULL: it reads and makes all of what
+ * it has. */
+static const IrValue *
+part_of(const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_slice:
+    case OP_take:
+        return op->results[0];
+    case OP_scatter:
+        return changes_in_place(op) ? op->operands[2] : NULL;
+    default:
+        return NULL;
+    }
+}
+
 /* Instructions of an operation within a kernel: those of a contraction's
  * products, or those of each element of its largest value. */
 static double
 operations_of(const Cost *c, const IrOp *op)
 {
     double most = 0.0, products = operations_of_contraction(c, op);
+    const IrValue *part = part_of(op);
     if (op->kind == OP_constant || op->kind == OP_yield || products > 0.0)
         return products;
-    for (int i = 0; i < op->num_operands; i++)
+    for (int i = part ? 1 : 0; i < op->num_operands; i++)
         most = fmax(most, elements_of(c, op->operands[i]));
     for (int i = 0; i < op->num_results; i++)
-        most = fmax(most, elements_of(c, op->results[i]));
+        most = fmax(most, elements_of(c, part ? part : op->results[i]));
     return most * ir_op_code(op->kind)->cost;
+}
+
+/* Bytes of v, an operand of the kernel, that its operations do not read, since
+ * each of them reads or changes parts. */
+static double
+unread_bytes(const Cost *c, const IrOp *kernel, const IrValue *v)
+{
+    double read = 0.0, all = bytes_of(c, v);
+    for (const IrOp *op = kernel->regions[0]->first; op; op = op->next)
+        for (int i = 0; i < op->num_operands; i++) {
+            const IrValue *part = i == 0 ? part_of(op) : NULL;
+            if (op->operands[i] == v)
+                read += part ? bytes_of(c, part) : all;
+        }
+    return fmax(all - read, 0.0);
+}
+
+/* Operands and results, but for what stays in memory as it is. */
+static double
+bytes_of_kernel(const Cost *c, const IrOp *kernel)
+{
+    const IrBlock *body = kernel->regions[0];
+    const IrOp *yield = ir_block_yield(body);
+    double bytes = all_bytes(c, kernel->num_operands, kernel->operands) +
+                   all_bytes(c, kernel->num_results, kernel->results);
+    bool has_parts = false;
+    for (const IrOp *op = body->first; op; op = op->next)
+        has_parts |= part_of(op) != NULL;
+    for (int i = 0; has_parts && i < body->args.len; i++)
+        bytes -= unread_bytes(c, kernel, body->args.data[i]);
+    for (int i = 0; has_parts && i < yield->num_operands; i++) {
+        const IrOp *op = yield->operands[i]->def;
+        if (op && op->kind == OP_scatter && changes_in_place(op))
+            bytes -= fmax(bytes_of(c, yield->operands[i]) -
+                              bytes_of(c, op->operands[2]),
+                          0.0);
+    }
+    return bytes;
 }
 
 /* One that is in no kernel yet. */
@@ -146,8 +219,7 @@ work_in_kernel(const Cost *c, const IrOp *kernel)
     IrKernelWork w = {0};
     for (const IrOp *op = kernel->regions[0]->first; op; op = op->next)
         w.operations += operations_of(c, op);
-    w.bytes = all_bytes(c, kernel->num_operands, kernel->operands) +
-              all_bytes(c, kernel->num_results, kernel->results);
+    w.bytes = bytes_of_kernel(c, kernel);
     return w;
 }
 

@@ -50,7 +50,7 @@ IrProgramWork ir_program_work(const IrModule *m, const IrFunc *fn,
 /* What one run of a kernel does. */
 typedef struct IrKernelWork {
     double operations; /* of arithmetic */
-    double bytes;      /* of its operands and results */
+    double bytes;      /* that it reads and writes */
 } IrKernelWork;
 IrKernelWork ir_kernel_work(const IrModule *m, const IrOp *kernel);
 /* The arithmetic of an operation within a kernel. */

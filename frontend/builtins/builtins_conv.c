@@ -95,9 +95,13 @@ check_channels(Lower *cx, const FeArgs *in, const FeWindows *w, const IrType *x,
         return true;
     memcpy(dims, weights->dims, sizeof dims);
     dims[n] = ir_dim_const(channels.c / w->in.groups);
+    bool is_first = w->in.groups == 1 && ir_dim_is_const(x->dims[1]) &&
+                    x->dims[1].c == have.c;
     fe_error_note(cx, fe_arg_loc(in, 1),
-                  fe_format(cx, "weights of shape %s",
-                            ir_dims_text(cx->module, n + 2, dims)),
+                  is_first ? "channels are the last axis, and not the second: "
+                             "transpose the value, or its data"
+                           : fe_format(cx, "weights of shape %s",
+                                       ir_dims_text(cx->module, n + 2, dims)),
                   "weights for %lld channels, of a value with %lld%s",
                   (long long)have.c, (long long)dims[n].c,
                   w->in.groups == 1 ? "" : " in each group");

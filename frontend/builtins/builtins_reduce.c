@@ -25,12 +25,28 @@ fe_arg_over(Lower *cx, const FeArgs *in, int axis, FeOver *out)
     return x;
 }
 
+/* Whether a truth value may be combined: how many are true is asked for by a
+ * cast. */
+static bool
+check_bool(Lower *cx, const FeArgs *in, const IrValue *x)
+{
+    IrOpKind op = fe_builtin_op(in->builtin);
+    if (x->type.dtype != DT_bool || (op != OP_sum && op != OP_prod))
+        return true;
+    const char *what = fe_arg_text(cx, in, 0);
+    fe_error_note(cx, in->loc,
+                  fe_format(cx, "cast it: %s(f32(%s)), or %s(i32(%s)) to count",
+                            in->name, what, in->name, what),
+                  "%s of bool asks for a cast", in->name);
+    return false;
+}
+
 FeValue *
 fe_builtin_reduction(Lower *cx, const FeArgs *in)
 {
     FeOver over;
     IrValue *x = fe_arg_over(cx, in, 1, &over);
-    if (!x)
+    if (!x || !check_bool(cx, in, x))
         return &fe_poison;
     return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
                           over.keepdims, in->loc);

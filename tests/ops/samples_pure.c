@@ -481,9 +481,11 @@ build_scatter(Sampler *s)
     IrValue *some = sampler_arg(s, 2, DIMS(s->s, num(3)));
     IrValue *row = sampler_arg(s, 1, DIMS(num(3)));
     IrValue *pairs = sampler_arg(s, 2, DIMS(num(5), num(2)));
-    IrValue *both = sampler_arg(s, 3, DIMS(s->s, s->s, num(2)));
+    Dim few = sampler_is_batch(s) ? num(4) : s->s; /* a batch has one length */
+    IrValue *both = sampler_arg(s, 3, DIMS(s->s, few, num(2)));
     IrValue *rows = some_indices(s, DT_i32, 1, DIMS(s->s));
     IrValue *twos = some_indices(s, DT_i64, 2, DIMS(s->s, num(2)));
+    IrValue *columns = some_indices(s, DT_i64, 2, DIMS(few, num(2)));
     IrValue *five = some_indices(s, DT_i8, 1, DIMS(num(5)));
     IrValue *three = ir_const_int(s->b, DT_i16, 3, s->loc);
     for (int i = 0; i < n; i++) {
@@ -493,7 +495,7 @@ build_scatter(Sampler *s)
         scatter_into(s, modes[i], y, five, pairs);
         scatter_into(s, modes[i], x, five, x);
         scatter_along(s, modes[i], x, three, line, 1);
-        scatter_along(s, modes[i], y, twos, both, 1);
+        scatter_along(s, modes[i], y, columns, both, 1);
     }
 }
 

@@ -25,15 +25,16 @@
 
 /* ---- slices ------------------------------------------------------------- */
 
-/* A bound of a slice, counted from the front, within [least, size]. */
+/* A bound of a slice, which counts from the end where it is negative, of an
+ * axis of that size: from the front, within [least, most]. */
 static int64_t
-clamp_bound(int64_t x, int64_t least, int64_t size)
+clamp_bound(int64_t x, int64_t size, int64_t least, int64_t most)
 {
     if (x < 0)
         x = x < -size ? least : x + size;
     if (x < least)
         return least;
-    return x > size ? size : x;
+    return x > most ? most : x;
 }
 
 /* A part of a SLICE: its value, or the default when it is left out. */
@@ -48,8 +49,8 @@ slice_part(Lower *cx, const AstNode *part, const char *what, int64_t absent,
 static void
 forward_range(FeIndex *x, int64_t start, int64_t stop, int64_t size)
 {
-    x->start = clamp_bound(start, 0, size);
-    stop = clamp_bound(stop, 0, size);
+    x->start = clamp_bound(start, size, 0, size);
+    stop = clamp_bound(stop, size, 0, size);
     x->size = stop > x->start ? (stop - x->start - 1) / x->step + 1 : 0;
 }
 
@@ -57,8 +58,8 @@ static void
 backward_range(FeIndex *x, int64_t start, int64_t stop, bool to_front,
                int64_t size)
 {
-    x->start = clamp_bound(start, -1, size - 1);
-    stop = to_front ? -1 : clamp_bound(stop, -1, size - 1);
+    x->start = clamp_bound(start, size, -1, size - 1);
+    stop = to_front ? -1 : clamp_bound(stop, size, -1, size - 1);
     x->size = x->start > stop ? (x->start - stop - 1) / -x->step + 1 : 0;
 }
 

@@ -363,13 +363,14 @@ pass_grad_rule_if(Grad *g, const IrOp *op)
     }
 }
 
-/* One that a gradient goes through was unrolled before the sweep. */
+/* One that a gradient goes through was unrolled before the sweep: what is left
+ * makes a value that the gradient is asked of, and nothing before it is. */
 void
 pass_grad_rule_while(Grad *g, const IrOp *op)
 {
-    (void)g;
-    (void)op;
-    UNREACHABLE("a gradient reached a while that was not unrolled");
+    for (int i = 0; i < op->num_operands; i++)
+        if (pass_grad_wanted(g, op->operands[i]))
+            UNREACHABLE("a gradient reached a while that was not unrolled");
 }
 
 /* ---- custom gradients ------------------------------- */

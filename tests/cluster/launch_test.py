@@ -41,9 +41,14 @@ def check(name, good, detail=''):
             print('# ' + line)
 
 
-def start(*options):
+def start(*options, **how):
     return subprocess.Popen([RUN, 'train.tfp', *options], text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+
+
+def ignore_interrupts():
+    """As a shell does for what a script starts in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run(*options):
@@ -112,6 +117,13 @@ def main():
     p.terminate()
     err = p.communicate(timeout=30)[1]
     check('a signal to the parent interrupts all', p.returncode == 130 and
+          not left(pids.values()), (p.returncode, err))
+    p = start('-n', '2', '--set', 'epochs=100000000', preexec_fn=ignore_interrupts)
+    pids = wait_for_ranks(p, 2)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    err = p.communicate(timeout=30)[1]
+    check('SIGINT does, too, where it was ignored', p.returncode == 130 and
           not left(pids.values()), (p.returncode, err))
     p = start('-n', '2', '--set', 'epochs=100000000')
     pids = wait_for_ranks(p, 2)

@@ -251,12 +251,26 @@ rt_make_secret(void *out, size_t bytes)
 
 static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
+/* SIGHUP stays ignored, as nohup asks for.  The others do not: a script's
+ * background process has SIGINT ignored, so that control-C is not for it, and
+ * who sends it to that process means it.  (A signal that is ignored comes to no
+ * signalfd.) */
+static bool
+is_left_ignored(int signal_number)
+{
+    if (signal_number == SIGHUP)
+        return rt_signal_is_ignored(SIGHUP);
+    if (rt_signal_is_ignored(signal_number))
+        signal(signal_number, SIG_DFL);
+    return false;
+}
+
 Status
 rt_signals_take(RtSignals *s)
 {
     sigemptyset(&s->passed);
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        if (!rt_signal_is_ignored(passed[i]))
+        if (!is_left_ignored(passed[i]))
             sigaddset(&s->passed, passed[i]);
     sigaddset(&s->passed, SIGTSTP);
     sigprocmask(SIG_BLOCK, &s->passed, &s->old_mask);

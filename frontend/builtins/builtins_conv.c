@@ -83,6 +83,18 @@ check_divides(Lower *cx, const FeArgs *in, int i, const FeWindows *w,
     return false;
 }
 
+/* How to put the channels of images last, of so many axes besides. */
+static const char *
+channels_last_note(Lower *cx, int num_axes)
+{
+    static const char *const orders[] = {"0, 2, 1", "0, 2, 3, 1",
+                                         "0, 2, 3, 4, 1"};
+    return fe_format(cx,
+                     "channels are the last axis, and not the second: give it "
+                     "transpose(x, (%s)) of the x there",
+                     orders[num_axes - 1]);
+}
+
 /* Whether the weights are for as many channels as a group of x has. */
 static bool
 check_channels(Lower *cx, const FeArgs *in, const FeWindows *w, const IrType *x,
@@ -98,8 +110,7 @@ check_channels(Lower *cx, const FeArgs *in, const FeWindows *w, const IrType *x,
     bool is_first = w->in.groups == 1 && ir_dim_is_const(x->dims[1]) &&
                     x->dims[1].c == have.c;
     fe_error_note(cx, fe_arg_loc(in, 1),
-                  is_first ? "channels are the last axis, and not the second: "
-                             "transpose the value, or its data"
+                  is_first ? channels_last_note(cx, n)
                            : fe_format(cx, "weights of shape %s",
                                        ir_dims_text(cx->module, n + 2, dims)),
                   "weights for %lld channels, of a value with %lld%s",

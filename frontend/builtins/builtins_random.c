@@ -239,16 +239,18 @@ index_note(Lower *cx, const FeArgs *in)
     while (s && s->kind != SCOPE_FUNC)
         s = s->parent;
     const char *x = s && s->names.len ? s->names.data[0]->name : "x";
-    const char *call =
-        fe_edit(cx, loc, end, in->call->num_args ? ", index = i" : "index = i");
+    const char *i = strcmp(x, "i") == 0 ? "k" : "i";
+    const char *call = fe_edit(
+        cx, loc, end,
+        fe_format(cx, "%sindex = %s", in->call->num_args ? ", " : "", i));
     if (cx->context != FE_DATA || !call)
         return "give it what they are for, index = i: "
                "d.zip(range(n)).map(fn(x, i) = ...) numbers the elements";
     return fe_format(cx,
                      "write %s, and .zip(range(1000000).repeat()).map(fn(%s, "
-                     "i) in place of .map(fn(%s): i is the number of the "
+                     "%s) in place of .map(fn(%s): %s is the number of the "
                      "element, and the numbers drawn are the same in each pass",
-                     call, x, x);
+                     call, x, i, x, i);
 }
 
 /* Numbers without an index are counted, which needs a variable. */

@@ -472,6 +472,11 @@ refuse_with_tasks(const Options *o)
                               "--%s is for a task that is started alone, and "
                               "-n starts all of them",
                               tfd_run_options.rows[alone[i]].name);
+    if (options_given(o, OPT_PREFLIGHT))
+        return status_new(STATUS_USAGE,
+                          "--preflight is for jobs of equal processes, which "
+                          "reach each other: of strategy parameter_server "
+                          "tasks say what is wrong as they join");
     if (options_given(o, OPT_MIN_PROCESSES))
         return status_new(STATUS_USAGE,
                           "--min-processes is for jobs of equal processes: of "

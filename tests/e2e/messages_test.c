@@ -443,6 +443,8 @@ static const struct {
     {"tfd-run ps.tfp -n workers=2,ps=1 --checkpoint d --restarts 3 "
      "--min-processes 1",
      "--min-processes is for jobs of equal processes", 2},
+    {"tfd-run ps.tfp -n workers=2,ps=1 --preflight",
+     "--preflight is for jobs of equal processes", 2},
     {"tfd-run ok.tfp --every 3", "--every needs --checkpoint DIR", 2},
     {"tfd-run ok.tfp --checkpoint d",
      "--checkpoint: main has no loop over a dataset, nor one that joins "

@@ -222,7 +222,7 @@ other_plans_are_refused(void **state)
     r = run_there("", "--checkpoint c");
     expect_told(&r, 2,
                 "--checkpoint: main has no loop over a dataset, nor one that "
-                "joins closures, and checkpoints are made after rounds of "
+                "joins closures, and checkpoints are made after iterations of "
                 "these");
     plan = ours;
     expect_all_well();
@@ -246,8 +246,11 @@ expect_checkpoint_after(int signal_number, int other)
     size_t len;
     char *err;
     pid_t pid = lives_begin(&subject, plan, dir, 1000);
-    while (!is_there("checkpoints/step-0.ckpt"))
+    while (!is_there("checkpoints/step-0.ckpt")) {
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            fail_msg("the run has ended before it made a checkpoint");
         nanosleep(&moment, NULL);
+    }
     kill(pid, signal_number);
     if (other)
         kill(pid, other);

@@ -37,7 +37,7 @@ check_bool(Lower *cx, const FeArgs *in, const IrValue *x)
     fe_error_note(cx, in->loc,
                   fe_format(cx, "cast it: %s(f32(%s)), or %s(i32(%s)) to count",
                             in->name, what, in->name, what),
-                  "%s of bool asks for a cast", in->name);
+                  "%s of bool needs a cast", in->name);
     return false;
 }
 

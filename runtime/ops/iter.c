@@ -17,6 +17,7 @@
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/same_files.h"
 #include "runtime/ops/shared_steps.h"
+#include "runtime/ps/client.h"
 #include "runtime/ps/ps.h"
 
 /* ---- functions of elements ---------------------------------------------- */
@@ -91,7 +92,9 @@ new_element(RtDataClient *c, const char *name)
 static bool
 gives_up(RtDataClient *c)
 {
-    return rt_is_stopped(((Client *)c)->run);
+    const RtRun *run = ((Client *)c)->run;
+    return rt_is_stopped(run) ||
+           (run->ps_client && rt_ps_is_over(run->ps_client));
 }
 
 /* ---- opening and closing ------------------------------------------------ */

@@ -601,6 +601,18 @@ wait_for_answers(RtPsClient *c)
     return c->watch ? c->watch(c->watcher) : OK;
 }
 
+bool
+rt_ps_is_over(RtPsClient *c)
+{
+    if (!c->watch)
+        return false;
+    rt_ps_client_wait(c, 0);
+    Status st = c->watch(c->watcher);
+    bool is_over = st != OK;
+    status_free(st);
+    return is_over;
+}
+
 Status
 rt_ps_pull(RtPsClient *c)
 {

@@ -28,6 +28,8 @@ void rt_ps_client_close(RtPsClient *c); /* NULL: none */
 typedef Status (*RtPsWatch)(void *data);
 void rt_ps_watch(RtPsClient *c, RtPsSocket *socket, RtPsWatch watch,
                  void *data);
+/* Whether it does now: for waits for something else than answers. */
+bool rt_ps_is_over(RtPsClient *c);
 
 /* The next pull is also of these variables, by number... */
 void rt_ps_want(RtPsClient *c, const int *vars, int num);

@@ -126,19 +126,26 @@ def ends():
 
 
 def other_files():
-    """A worker that sees other files is no part of a deal."""
+    """A worker that sees other files is no part of a deal. The job is long:
+    it would go on without a worker that comes late."""
     at = ps_tasks.loopback()
     os.mkdir("elsewhere")
     os.link("dealt-01.bin", "elsewhere/dealt-01.bin")
-    made = plan("dynamic")
+    passes = 500
+    made = plan("dynamic", PASSES=passes)
     tasks = [ps_tasks.start(made, "--coordinate", "workers=2,ps=1", "--listen",
-                            at, *ALL)]
+                            at, *used(passes)[1])]
     for task in [["ps:0"], ["worker:0"], ["worker:1", "--data", "elsewhere"]]:
         tasks.append(ps_tasks.start(made, "--serve", *task, "--join", at))
+    begun = time.time()
     ended = [ps_tasks.end_of(task) for task in tasks]
+    took = time.time() - begun
     check("a worker with other files", ended[0][0] == 1 and
           "has other files of a dataset that is dealt to workers" in
           ended[0][2], str(ended))
+    check("... and no worker waits for a file when the job has ended",
+          [task[0] for task in ended[1:]] == [0, 0, 0] and
+          took < ps_tasks.LIMIT / 4, f"{took} s {ended}")
 
 
 def context():

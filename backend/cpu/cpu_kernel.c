@@ -94,15 +94,6 @@ micro_kernel_of(Emit *e, const Gemm *g, const GemmPlan *plan)
                                        : be_gemm_micro_kernel(e, g, plan);
 }
 
-static GemmFunctions
-functions_of(Emit *e, const Gemm *g, const GemmPlan *plan)
-{
-    GemmFunctions f = {.micro_kernel = micro_kernel_of(e, g, plan)};
-    if (plan->skips_zeros)
-        f.zeros = be_gemm_zeros(e, g, plan);
-    return f;
-}
-
 Status
 be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
 {
@@ -118,13 +109,11 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     if (is_gemm)
         be_gemm_find_shown(&e, &g);
     GemmPlan plan = is_gemm ? plan_of(&e, &g) : (GemmPlan){0};
-    GemmFunctions functions = {0};
-    if (is_gemm)
-        functions = functions_of(&e, &g, &plan);
+    Val micro_kernel = is_gemm ? micro_kernel_of(&e, &g, &plan) : NULL;
     begin_function(&e, "");
     be_emit_arrays(&e);
     if (is_gemm)
-        be_gemm_emit(&e, &g, &plan, &functions);
+        be_gemm_emit(&e, &g, &plan, micro_kernel);
     else if (is_depthwise)
         be_depthwise_emit(&e, &d);
     else

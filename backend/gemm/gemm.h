@@ -165,12 +165,6 @@ typedef struct GemmPlan {
     double cost; /* of packing and of reading in place; packing once is 1 */
 } GemmPlan;
 
-/* Functions that are made before the kernel's own. */
-typedef struct GemmFunctions {
-    Val micro_kernel;
-    Val zeros; /* NULL: the plan skips none */
-} GemmFunctions;
-
 /* The state while the loops around the micro-kernel are emitted. */
 typedef struct GemmCode {
     Emit *e;
@@ -180,12 +174,12 @@ typedef struct GemmCode {
     int64_t bytes;
     Type packed_type; /* of a packed element */
     int64_t packed_bytes;
-    GemmFunctions functions;
+    Val micro_kernel; /* a function that is made before the kernel's own */
     Val packed_a, packed_b; /* as the plan's layouts say; NULL: in place */
     Val c;      /* accumulators: [mc][nc], or of one tile; before them there is
                    room for a tile's */
     Val c_tile; /* of a tile of which only a part is wanted */
-    Val found;  /* where gemm_zeros.c keeps what it finds */
+    Val products; /* the TfdProducts of gemm_zeros.c */
     Val m, n, k;
 } GemmCode;
 
@@ -314,10 +308,10 @@ Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
 Val be_gemm_micro_kernel_begin(Emit *e, Val *params);
 
 /* Zeros of A (gemm_zeros.c): whether a plan, whose layouts are set, can skip
- * them, and the function that finds them. */
+ * them. */
 bool be_gemm_can_skip_zeros(const Gemm *g, const GemmPlan *plan);
-Val be_gemm_zeros(Emit *e, const Gemm *g, const GemmPlan *plan);
-/* Memory for it, and that nothing is known of the block of B that follows. */
+/* Memory to find them, if the plan does, and that nothing is known of the block
+ * of B that follows. */
 void be_gemm_begin_zeros(GemmCode *t);
 void be_gemm_forget_b(const GemmCode *t);
 /* The k of a block that count: those before `first` and from `end` on, a
@@ -360,12 +354,12 @@ void be_gemm_epilogue_rows(GemmCode *t, Val from, Val to, Val first, Val end);
 
 /* Begins the code of a gemm: its memory and extents. */
 GemmCode be_gemm_begin(Emit *e, const Gemm *g, const GemmPlan *plan,
-                       const GemmFunctions *functions);
+                       Val micro_kernel);
 /* Rows m .. m_end of one matrix, columns n .. n_end. */
 void be_gemm_multiply(GemmCode *t, Val m, Val m_end, Val n, Val n_end);
 
 /* Executes all items from e->begin to e->end. */
 void be_gemm_emit(Emit *e, const Gemm *g, const GemmPlan *plan,
-                  const GemmFunctions *functions);
+                  Val micro_kernel);
 
 #endif

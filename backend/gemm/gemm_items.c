@@ -212,10 +212,9 @@ multiply_batch(GemmCode *t)
 }
 
 void
-be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan,
-             const GemmFunctions *functions)
+be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
 {
-    GemmCode t = be_gemm_begin(e, p, plan, functions);
+    GemmCode t = be_gemm_begin(e, p, plan, micro_kernel);
     e->gemm = &t;
     if (plan->unit == GEMM_AMX)
         be_amx_begin(e);

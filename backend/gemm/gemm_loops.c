@@ -207,7 +207,7 @@ call_micro_kernel(GemmCode *t, const Rows *rows, Val columns, Val sums,
                   Val step, const GemmRange *p)
 {
     BeUnit *u = t->e->u;
-    Type type = LLVMGlobalGetValueType(t->functions.micro_kernel);
+    Type type = LLVMGlobalGetValueType(t->micro_kernel);
     Val count = be_sub(u, p->k_end, p->k);
     Val more = be_icmp(u, LLVMIntNE, p->k, be_emit_word(t->e, 0));
     Val across = sums == t->c_tile || !t->gemm->direct
@@ -216,8 +216,8 @@ call_micro_kernel(GemmCode *t, const Rows *rows, Val columns, Val sums,
     Val args[] = {rows->at,    columns,        sums,        step,
                   count,       more,           across,      p->line_k,
                   rows->ahead, rows->ks.first, rows->ks.end};
-    LLVMBuildCall2(u->builder, type, t->functions.micro_kernel, args,
-                   UKERNEL_NUM_PARAMS, "");
+    LLVMBuildCall2(u->builder, type, t->micro_kernel, args, UKERNEL_NUM_PARAMS,
+                   "");
 }
 
 /* A tile in scratch memory, whose requested part is then added to C. */
@@ -314,7 +314,7 @@ products_of(GemmCode *t, const Rows *rows, const GemmRange *p)
 {
     BeUnit *u = t->e->u;
     GemmBlock block = {.k = be_sub(u, p->k_end, p->k)};
-    if (!t->functions.zeros)
+    if (!t->plan.skips_zeros)
         return (GemmProducts){be_emit_word(t->e, 0), block.k};
     block.n = be_sub(u, p->n_end, p->n);
     block.b = b_at(t, p, p->n);
@@ -701,10 +701,10 @@ be_gemm_multiply(GemmCode *t, Val m, Val m_end, Val n, Val n_end)
 }
 
 GemmCode
-be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan,
-              const GemmFunctions *functions)
+be_gemm_begin(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
 {
-    GemmCode t = {.e = e, .gemm = p, .plan = *plan, .functions = *functions};
+    GemmCode t = {
+        .e = e, .gemm = p, .plan = *plan, .micro_kernel = micro_kernel};
     t.type = be_emit_type(e, p->contract->dtype);
     t.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
     bool is_bf16 = plan->unit != GEMM_FMA;

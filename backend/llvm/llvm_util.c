@@ -83,6 +83,18 @@ be_func_end(BeUnit *u)
     be_br(u, body);
 }
 
+void
+be_call_outside(BeUnit *u, const char *name, const Type *params, Val *args,
+                int num)
+{
+    Type type = LLVMFunctionType(u->nothing, (Type *)(uintptr_t)params,
+                                 (unsigned)num, 0);
+    Val fn = LLVMGetNamedFunction(u->module, name);
+    if (!fn)
+        fn = LLVMAddFunction(u->module, name, type);
+    LLVMBuildCall2(u->builder, type, fn, args, (unsigned)num, "");
+}
+
 /* Kind 0 would be a valid call that adds no attribute. */
 static unsigned
 attribute_kind(const char *name)

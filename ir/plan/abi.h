@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 8
+#define TFD_ABI 9
 
 /* The host code of a module exports a function of this name followed by the
  * hash of the module's text, so that code cannot run with the operations of
@@ -91,11 +91,39 @@ struct TfdCall {
 #define TFD_LAUNCHES "// launches of "
 #define TFD_LAUNCHES_FORMAT ": %lld blocks, then %lld of the rest, %lld bytes"
 
+/* The products of a block that count, for the rows of A that are one tile: the
+ * k from first to end.  In all rows, A is +0 at the others, which are at the
+ * beginning and at the end, and B is finite.  Sizes and strides are in
+ * elements, which have 4 or 8 bytes. */
+enum { TFD_K_GROUP = 16 }; /* k that are looked at together */
+
+typedef enum TfdKnown { TFD_UNKNOWN, TFD_FINITE, TFD_NOT_FINITE } TfdKnown;
+
+typedef struct TfdProducts {
+    int64_t first, end; /* results */
+    int64_t b;          /* a TfdKnown: what is known of the block of B */
+    int64_t bytes;      /* of an element */
+    int64_t a_k_stride; /* from a k of A to the next; a group's elements are */
+    int64_t num_runs;   /* so many runs, */
+    int64_t run;        /* each of so many neighbours in memory, */
+    int64_t run_stride; /* that begin so far from each other */
+    int64_t b_k_stride; /* from a k of B to the next, */
+    int64_t b_stride;   /* and from a tile's columns to the next tile's: */
+    int64_t b_width;    /* so many neighbours */
+} TfdProducts;
+
+/* Finds first and end for `k` products, at least one, and the tile at a, whose
+ * block of B has so many columns.  B is looked at when a tile first has zeros
+ * and it is not known. */
+void rt_find_products(TfdProducts *p, const char *a, const char *b, int64_t k,
+                       int64_t columns);
+
 /* Objects define their functions as global symbols.  Besides each other, they
  * may call only the functions of this table. */
 #define TFD_ABI_CALLS(CALL)                                                    \
     CALL(memcpy)                                                               \
     CALL(memmove)                                                              \
-    CALL(memset)
+    CALL(memset)                                                               \
+    CALL(rt_find_products)
 
 #endif

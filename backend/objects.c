@@ -1,7 +1,7 @@
 /*
  * objects.c - compiles units of code to relocatable objects, in parallel
  *
- * Workers take jobs off a common counter; each has its own machine, arena and,
+ * Workers take jobs off a common counter; each has its own machines, arena and,
  * for every job, its own context, so that the bytes of an object do not depend
  * on the worker or the order (D14, D15).  Results are copied out when all are
  * done.
@@ -99,45 +99,9 @@ generate(Arena *a, BeUnit *u, LLVMTargetMachineRef machine,
     return bytes;
 }
 
-static Status
-compile(Arena *a, BeJob *job, const BeObjectOptions *options)
-{
-    BeUnit u;
-    Status st = build(job, options->verify, false, &u);
-    if (!st) {
-        LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
-        LLVMCodeGenFileType type =
-            job->target->gpu ? LLVMAssemblyFile : LLVMObjectFile;
-        job->object = generate(a, &u, machine, type, &job->size);
-        be_target_close(machine);
-    }
-    be_unit_close(&u);
-    return st;
-}
+/* ---- workers ------------------------------------------------------------ */
 
-static void
-make(Arena *a, BeJob *job, const BeObjectOptions *options)
-{
-    double start = seconds_now();
-    const char *before = purpose(a, job);
-    const BeCache *cache = options->cache;
-    BeCacheKey key = {0, 0};
-    if (cache) {
-        key = be_cache_key(cache, job->text, job->text_len, job->target->name,
-                           job->level);
-        job->cached = be_cache_get(cache, key, a, &job->object, &job->size);
-    }
-    if (!job->cached) {
-        job->status = compile(a, job, options);
-        if (!job->status && cache)
-            be_cache_put(cache, key, job->object, job->size);
-    }
-    job->seconds = seconds_now() - start;
-    memory_purpose(before);
-}
-
-/* ---- all jobs ----------------------------------------------------------- */
-
+/* Jobs, and who has begun which. */
 typedef struct Shop {
     BeJob *jobs;
     const int *order; /* in which they are begun, by number */
@@ -146,12 +110,74 @@ typedef struct Shop {
     atomic_int next;
 } Shop;
 
+/* Its machines, by the level, are for one target; a tiny kernel takes less time
+ * than making one. */
 typedef struct Worker {
     Shop *shop;
     Arena *arena;
+    const BeTarget *target;
+    LLVMTargetMachineRef machines[BE_NUM_LEVELS]; /* NULL: not made */
     pthread_t thread;
     bool started;
 } Worker;
+
+static void
+close_machines(Worker *w)
+{
+    for (int i = 0; i < BE_NUM_LEVELS; i++) {
+        if (w->machines[i])
+            be_target_close(w->machines[i]);
+        w->machines[i] = NULL;
+    }
+}
+
+static LLVMTargetMachineRef
+machine_for(Worker *w, const BeJob *job)
+{
+    if (w->target != job->target)
+        close_machines(w);
+    w->target = job->target;
+    LLVMTargetMachineRef *machine = &w->machines[job->level];
+    if (!*machine)
+        *machine = be_target_open(job->target, job->level);
+    return *machine;
+}
+
+static Status
+compile(Worker *w, BeJob *job)
+{
+    BeUnit u;
+    Status st = build(job, w->shop->options->verify, false, &u);
+    LLVMCodeGenFileType type =
+        job->target->gpu ? LLVMAssemblyFile : LLVMObjectFile;
+    if (!st)
+        job->object =
+            generate(w->arena, &u, machine_for(w, job), type, &job->size);
+    be_unit_close(&u);
+    return st;
+}
+
+static void
+make(Worker *w, BeJob *job)
+{
+    Arena *a = w->arena;
+    double start = seconds_now();
+    const char *before = purpose(a, job);
+    const BeCache *cache = w->shop->options->cache;
+    BeCacheKey key = {0, 0};
+    if (cache) {
+        key = be_cache_key(cache, job->text, job->text_len, job->target->name,
+                           job->level);
+        job->cached = be_cache_get(cache, key, a, &job->object, &job->size);
+    }
+    if (!job->cached) {
+        job->status = compile(w, job);
+        if (!job->status && cache)
+            be_cache_put(cache, key, job->object, job->size);
+    }
+    job->seconds = seconds_now() - start;
+    memory_purpose(before);
+}
 
 static void *
 work(void *data)
@@ -162,7 +188,7 @@ work(void *data)
         int i = atomic_fetch_add(&shop->next, 1);
         if (i >= shop->num)
             return NULL;
-        make(w->arena, &shop->jobs[shop->order[i]], shop->options);
+        make(w, &shop->jobs[shop->order[i]]);
     }
 }
 
@@ -191,6 +217,8 @@ work_all(Worker *workers, int num)
             pthread_join(workers[i].thread, NULL);
     }
 }
+
+/* ---- all jobs ----------------------------------------------------------- */
 
 /* Moves results to a; the first failure is returned, others are dropped. */
 static Status
@@ -234,11 +262,14 @@ make_alike(Arena *a, BeJob *jobs, int num, const BeObjectOptions *options)
     Worker workers[MAX_THREADS] = {0};
     be_target_configure(jobs[0].target);
     for (int i = 0; i < count; i++)
-        workers[i] = (Worker){&shop, arena_new(NULL, "worker"), 0, false};
+        workers[i] =
+            (Worker){.shop = &shop, .arena = arena_new(NULL, "worker")};
     work_all(workers, count);
     Status st = collect(a, jobs, num);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        close_machines(&workers[i]);
         arena_release(workers[i].arena);
+    }
     return st;
 }
 

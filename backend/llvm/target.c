@@ -107,7 +107,7 @@ be_target_open(const BeTarget *t, int level)
     char *message;
     if (LLVMGetTargetFromTriple(t->triple, &target, &message))
         UNREACHABLE("LLVM has no %s: %s", t->triple, message);
-    static const LLVMCodeGenOptLevel levels[] = {
+    static const LLVMCodeGenOptLevel levels[BE_NUM_LEVELS] = {
         LLVMCodeGenLevelNone,
         LLVMCodeGenLevelLess,
         LLVMCodeGenLevelLess,

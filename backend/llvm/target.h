@@ -31,7 +31,9 @@ Status be_targets_parse(Arena *a, const char *list, const BeTarget **out,
  * such as t.  No thread may be generating code. */
 void be_target_configure(const BeTarget *t);
 
-/* LLVM's machine, for use by one thread; level is that of -O (0 .. 3). */
+enum { BE_NUM_LEVELS = 4 }; /* of -O */
+
+/* LLVM's machine, for use by one thread, and any number of modules. */
 LLVMTargetMachineRef be_target_open(const BeTarget *t, int level);
 void be_target_close(LLVMTargetMachineRef machine);
 

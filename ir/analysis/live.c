@@ -10,9 +10,13 @@
 #include "ir/analysis/live.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include "ir/analysis/footprint.h"
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/per_replica.h"
 #include "ir/loop.h"
-
 #include "ir/ptrmap.h"
+#include "ir/type_bounds.h"
 
 typedef struct Live {
     Arena *arena;
@@ -93,4 +97,95 @@ ir_live_at_safepoint(Arena *a, const IrOp *loop)
             take_after(&l, op);
     }
     return l.list;
+}
+
+/* ---- as ranges of bytes ------------------------------------------------- */
+
+static void
+add_extent(const IrModule *m, IrExtents *to, const IrType *t, IrPlace place)
+{
+    int64_t bytes;
+    if (!ir_type_bytes(m, t, &bytes) || bytes <= 0)
+        return;
+    VEC_PUSH(m->arena, *to, ((IrExtent){place.offset, place.offset + bytes}));
+}
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const IrExtent *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Sorts ranges, and merges those that touch. */
+static void
+merge(IrExtents *e)
+{
+    int n = 0;
+    if (e->len)
+        qsort(e->data, (size_t)e->len, sizeof *e->data, by_begin);
+    for (int i = 0; i < e->len; i++) {
+        IrExtent *last = n ? &e->data[n - 1] : NULL;
+        if (!last || e->data[i].begin > last->end)
+            e->data[n++] = e->data[i];
+        else if (e->data[i].end > last->end)
+            last->end = e->data[i].end;
+    }
+    e->len = n;
+}
+
+int64_t
+ir_extents_bytes(const IrExtents *e)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < e->len; i++)
+        sum += e->data[i].end - e->data[i].begin;
+    return sum;
+}
+
+static void
+add_live(const IrModule *m, IrSafepoint *s)
+{
+    IrValues live = ir_live_at_safepoint(m->arena, s->loop);
+    for (int i = 0; i < live.len; i++) {
+        const IrValue *v = live.data[i];
+        bool own = v->type.locality == LOCAL_PER_REPLICA;
+        if (v->place.space == SPACE_FRAME)
+            add_extent(m, &s->frame, &v->type, v->place);
+        if (v->place.space == SPACE_ROW)
+            add_extent(m, own ? &s->own : &s->shared, &v->type, v->place);
+    }
+}
+
+IrExtents *
+ir_extents_of(IrSafepoint *s, const IrVar *v)
+{
+    return v->type.locality == LOCAL_ON ? &s->central
+           : ir_var_is_shared(v)        ? &s->shared
+                                        : &s->own;
+}
+
+static void
+add_variables(const IrModule *m, IrSafepoint *s)
+{
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrVar *v = m->vars.data[i];
+        add_extent(m, ir_extents_of(s, v), &v->type, v->place);
+    }
+}
+
+IrSafepoint
+ir_safepoint(const IrModule *m, IrFunc *main, IrOp *loop)
+{
+    IrSafepoint s = {.loop = loop};
+    IrExtent counters = {main->arena_bytes, ir_frame_bytes(main)};
+    add_live(m, &s);
+    add_variables(m, &s);
+    if (counters.begin < counters.end)
+        VEC_PUSH(m->arena, s.frame, counters);
+    merge(&s.frame);
+    merge(&s.shared);
+    merge(&s.central);
+    merge(&s.own);
+    return s;
 }

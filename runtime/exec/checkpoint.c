@@ -3,10 +3,10 @@
  *
  * At a safepoint no program runs (what is copied ahead is not saved), and all
  * values that main may read again are in memory: values in its frame and rows
- * on the devices (ir/analysis/live.h), variables, the sizes of batches, the
- * iterators.  These are copied, and main continues while a thread writes the
- * copy.  A resumed run restores all of them, and main is entered at the same
- * safepoint (TfdCall.resume).
+ * on the devices, variables (ir/analysis/live.h), the sizes of batches,
+ * the iterators.  These are copied, and main continues while a thread writes
+ * the copy.  A resumed run restores all of them, and main is entered at the
+ * same safepoint (TfdCall.resume).
  *
  * Files that the program itself writes are complete at any time, except that of
  * summaries, which grows: it is cut back to its length at the checkpoint.
@@ -21,7 +21,7 @@
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live.h"
-#include "ir/analysis/per_replica.h"
+#include "ir/base/minmax.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/output.h"
@@ -38,97 +38,30 @@ enum {
 
 /* ---- safepoints --------------------------------------------------------- */
 
-static void
-add_extent(const RtRun *run, RtExtents *to, const IrType *t, IrPlace place)
-{
-    int64_t bytes;
-    if (!ir_type_bytes(run->module, t, &bytes) || bytes <= 0)
-        return;
-    VEC_PUSH(run->arena, *to, ((RtExtent){place.offset, place.offset + bytes}));
-}
-
-static int
-by_begin(const void *a, const void *b)
-{
-    const RtExtent *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
-/* Sorts ranges, and merges those that touch. */
-static void
-merge(RtExtents *e)
-{
-    int n = 0;
-    if (e->len)
-        qsort(e->data, (size_t)e->len, sizeof *e->data, by_begin);
-    for (int i = 0; i < e->len; i++) {
-        RtExtent *last = n ? &e->data[n - 1] : NULL;
-        if (!last || e->data[i].begin > last->end)
-            e->data[n++] = e->data[i];
-        else if (e->data[i].end > last->end)
-            last->end = e->data[i].end;
-    }
-    e->len = n;
-}
-
+/* Of values at a safepoint. */
 static int64_t
-bytes_of(const RtExtents *e)
+value_bytes(const RtRun *run, const IrSafepoint *s)
 {
-    int64_t sum = 0;
-    for (int i = 0; i < e->len; i++)
-        sum += e->data[i].end - e->data[i].begin;
-    return sum;
+    return ir_extents_bytes(&s->frame) + ir_extents_bytes(&s->central) +
+           ir_extents_bytes(&s->shared) +
+           run->num_replicas * ir_extents_bytes(&s->own);
 }
 
-static void
-add_live(const RtRun *run, RtSafepoint *s)
+/* About what a checkpoint has beside values. */
+static int64_t
+other_bytes(const RtRun *run)
 {
-    IrValues live = ir_live_at_safepoint(run->arena, s->loop);
-    for (int i = 0; i < live.len; i++) {
-        const IrValue *v = live.data[i];
-        bool own = v->type.locality == LOCAL_PER_REPLICA;
-        if (v->place.space == SPACE_FRAME)
-            add_extent(run, &s->frame, &v->type, v->place);
-        if (v->place.space == SPACE_ROW)
-            add_extent(run, own ? &s->own : &s->shared, &v->type, v->place);
-    }
-}
-
-/* Those of a safepoint to which a variable belongs. */
-static RtExtents *
-extents_of(RtSafepoint *s, const IrVar *v)
-{
-    return v->type.locality == LOCAL_ON ? &s->central
-           : ir_var_is_shared(v)        ? &s->shared
-                                        : &s->own;
-}
-
-static void
-add_variables(const RtRun *run, RtSafepoint *s)
-{
-    for (int i = 0; i < run->module->vars.len; i++) {
-        const IrVar *v = run->module->vars.data[i];
-        add_extent(run, extents_of(s, v), &v->type, v->place);
-    }
-}
-
-static void
-list_safepoint(RtRun *run, RtSafepoint *s, IrFunc *main)
-{
-    RtExtent counters = {main->arena_bytes, ir_frame_bytes(main)};
-    add_live(run, s);
-    add_variables(run, s);
-    if (counters.begin < counters.end)
-        VEC_PUSH(run->arena, s->frame, counters);
-    merge(&s->frame);
-    merge(&s->shared);
-    merge(&s->central);
-    merge(&s->own);
-    int64_t bytes = bytes_of(&s->frame) + bytes_of(&s->central) +
-                    bytes_of(&s->shared) +
-                    run->num_replicas * bytes_of(&s->own);
-    if (bytes > run->resume.bytes)
-        run->resume.bytes = bytes;
+    const IrModule *m = run->module;
+    int64_t bytes = FEW_BYTES * (1 + run->num_replicas) +
+                    (int64_t)sizeof(Scalar) * m->params.len;
+    for (int i = 0; i < m->iters.len; i++)
+        bytes += ir_iter_bytes(m, m->iters.data[i]);
+    for (int i = 0; i < m->params.len; i++)
+        if (m->params.data[i]->text)
+            bytes += (int64_t)strlen(m->params.data[i]->text);
+    for (int i = 0; i < run->options->num_sets; i++)
+        bytes += (int64_t)strlen(run->options->sets[i].value);
+    return bytes;
 }
 
 void
@@ -136,22 +69,15 @@ rt_list_safepoints(RtRun *run, IrFunc *main)
 {
     RtResume *r = &run->resume;
     IrHooks hooks = ir_hooks(run->arena, main);
-    size_t n = (size_t)hooks.safepoints.len;
     r->num_safepoints = hooks.safepoints.len;
-    r->safepoints = NEW_ARRAY(run->arena, RtSafepoint, n);
-    for (size_t i = 0; i < n; i++) {
-        r->safepoints[i].loop = hooks.safepoints.data[i];
-        list_safepoint(run, &r->safepoints[i], main);
+    r->safepoints =
+        NEW_ARRAY(run->arena, IrSafepoint, (size_t)r->num_safepoints);
+    for (int i = 0; i < r->num_safepoints; i++) {
+        r->safepoints[i] =
+            ir_safepoint(run->module, main, hooks.safepoints.data[i]);
+        r->bytes = max_i64(r->bytes, value_bytes(run, &r->safepoints[i]));
     }
-    for (int i = 0; i < run->module->iters.len; i++)
-        r->bytes += ir_iter_bytes(run->module, run->module->iters.data[i]);
-    r->bytes += FEW_BYTES * (1 + run->num_replicas) +
-                (int64_t)sizeof(Scalar) * run->module->params.len;
-    for (int i = 0; i < run->module->params.len; i++)
-        if (run->module->params.data[i]->text)
-            r->bytes += (int64_t)strlen(run->module->params.data[i]->text);
-    for (int i = 0; i < run->options->num_sets; i++)
-        r->bytes += (int64_t)strlen(run->options->sets[i].value);
+    r->bytes += other_bytes(run);
 }
 
 /* ---- devices ------------------------------------------------------------ */
@@ -166,7 +92,7 @@ note_progress(RtRun *run)
 /* A checkpoint knows replicas, not devices or processes: it can be resumed on
  * any number of them.  Shared values are saved once, from the first device. */
 static void
-shared_archive(RtRun *run, const RtExtent *e, RtArchive *ar)
+shared_archive(RtRun *run, const IrExtent *e, RtArchive *ar)
 {
     char block[BLOCK_BYTES];
     int each = run->replicas_each;
@@ -185,7 +111,7 @@ shared_archive(RtRun *run, const RtExtent *e, RtArchive *ar)
 }
 
 static void
-own_archive(RtRun *run, const RtExtent *e, int replica, RtArchive *ar)
+own_archive(RtRun *run, const IrExtent *e, int replica, RtArchive *ar)
 {
     char block[BLOCK_BYTES];
     bool is_here = rt_is_local(run, replica);
@@ -204,7 +130,7 @@ own_archive(RtRun *run, const RtExtent *e, int replica, RtArchive *ar)
 }
 
 static void
-own_values_archive(RtRun *run, const RtSafepoint *p, int first, int num,
+own_values_archive(RtRun *run, const IrSafepoint *p, int first, int num,
                    RtArchive *ar)
 {
     for (int r = first; r < first + num; r++)
@@ -214,7 +140,7 @@ own_values_archive(RtRun *run, const RtSafepoint *p, int first, int num,
 
 /* Variables of central storage, which their home alone has. */
 static void
-central_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+central_archive(RtRun *run, const IrSafepoint *p, RtArchive *ar)
 {
     for (int i = 0; i < p->central.len; i++)
         own_archive(run, &p->central.data[i], run->module->home, ar);
@@ -234,14 +160,14 @@ sends_worker(const RtRun *run, int rank, int worker)
 }
 
 static bool
-sends_home(const RtRun *run, const RtSafepoint *p, int rank)
+sends_home(const RtRun *run, const IrSafepoint *p, int rank)
 {
     return rank > 0 && p->central.len &&
            rt_rank_of(run, run->module->home) == rank;
 }
 
 static bool
-lacks_parts(const RtRun *run, const RtSafepoint *p)
+lacks_parts(const RtRun *run, const IrSafepoint *p)
 {
     const IrModule *m = run->module;
     int last = run->num_replicas - run->num_replicas / m->num_workers;
@@ -264,7 +190,7 @@ add_workers(RtRun *run, RtIter *it, RtArchive *part)
 }
 
 static Status
-make_part(RtRun *run, const RtSafepoint *p, RtArchive *part)
+make_part(RtRun *run, const IrSafepoint *p, RtArchive *part)
 {
     rt_archive_clear(part);
     if (sends_home(run, p, run->rank))
@@ -287,7 +213,7 @@ take_part(void *data, int rank, const void *bytes, size_t n)
 
 /* To the chief; each process calls it. */
 static Status
-gather_parts(RtRun *run, const RtSafepoint *p)
+gather_parts(RtRun *run, const IrSafepoint *p)
 {
     RtParts *parts = &run->resume.parts;
     TRY(make_part(run, p, &parts->own));
@@ -322,10 +248,10 @@ other_workers(RtRun *run)
 /* What every replica has for itself: a process reads its own, but all are in
  * the bytes. */
 static void
-replicas_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+replicas_archive(RtRun *run, const IrSafepoint *p, RtArchive *ar)
 {
     RtParts *parts = &run->resume.parts;
-    size_t each = (size_t)(bytes_of(&p->own) * run->num_local);
+    size_t each = (size_t)(ir_extents_bytes(&p->own) * run->num_local);
     if (ar->reads || !lacks_parts(run, p)) {
         own_values_archive(run, p, 0, run->num_replicas, ar);
         return;
@@ -341,10 +267,10 @@ replicas_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
 /* Every process finds all of it in the bytes; the chief writes what the home's
  * process has sent. */
 static void
-home_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+home_archive(RtRun *run, const IrSafepoint *p, RtArchive *ar)
 {
     int rank = rt_rank_of(run, run->module->home);
-    size_t n = (size_t)bytes_of(&p->central);
+    size_t n = (size_t)ir_extents_bytes(&p->central);
     if (ar->reads || !sends_home(run, p, rank)) {
         central_archive(run, p, ar);
         return;
@@ -356,10 +282,10 @@ home_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
 }
 
 static void
-places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
+places_archive(RtRun *run, char *frame, const IrSafepoint *p, RtArchive *ar)
 {
     for (int i = 0; i < p->frame.len; i++) {
-        const RtExtent *e = &p->frame.data[i];
+        const IrExtent *e = &p->frame.data[i];
         rt_archive_bytes(ar, frame + e->begin, (size_t)(e->end - e->begin));
     }
     for (int i = 0; i < p->shared.len; i++)
@@ -441,7 +367,7 @@ main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
     place_archive(run, safepoint, ar);
     if (*safepoint == AT_BEGINNING || ar->wrong)
         return rt_archive_end(ar);
-    const RtSafepoint *p = &run->resume.safepoints[*safepoint];
+    const IrSafepoint *p = &run->resume.safepoints[*safepoint];
     places_archive(run, main->call.base, p, ar);
     replicas_archive(run, p, ar);
     coordinator_archive(run, ar);
@@ -654,21 +580,21 @@ begin(RtRun *run, RtInvocation *main)
 /* ---- variables of another run -------------------------------------------- */
 
 static void
-skip_extents(const RtExtents *list, RtArchive *ar)
+skip_extents(const IrExtents *list, RtArchive *ar)
 {
-    rt_archive_place(ar, (size_t)bytes_of(list));
+    rt_archive_place(ar, (size_t)ir_extents_bytes(list));
 }
 
 /* Those of an extent that are variables, to where `base` has them. */
 static void
-take_variables(RtRun *run, RtSafepoint *s, const RtExtents *of,
-               const RtExtent *e, const char *bytes, RtDevicePtr base)
+take_variables(RtRun *run, IrSafepoint *s, const IrExtents *of,
+               const IrExtent *e, const char *bytes, RtDevicePtr base)
 {
     for (int i = 0; i < run->module->vars.len; i++) {
         int64_t n;
         const IrVar *v = run->module->vars.data[i];
         int64_t at = v->place.offset;
-        if (extents_of(s, v) == of && at >= e->begin && at < e->end &&
+        if (ir_extents_of(s, v) == of && at >= e->begin && at < e->end &&
             ir_type_bytes(run->module, &v->type, &n))
             rt_copy_in(rt_ptr_add(base, (size_t)at), bytes + (at - e->begin),
                        (size_t)n);
@@ -677,11 +603,11 @@ take_variables(RtRun *run, RtSafepoint *s, const RtExtents *of,
 
 /* num bases, every one of which gets what is there once. */
 static void
-take_extents(RtRun *run, RtSafepoint *s, const RtExtents *of,
+take_extents(RtRun *run, IrSafepoint *s, const IrExtents *of,
              const RtDevicePtr *bases, int num, RtArchive *ar)
 {
     for (int i = 0; i < of->len; i++) {
-        const RtExtent *e = &of->data[i];
+        const IrExtent *e = &of->data[i];
         char *bytes = rt_archive_place(ar, (size_t)(e->end - e->begin));
         for (int k = 0; bytes && k < num; k++)
             take_variables(run, s, of, e, bytes, bases[k]);
@@ -690,7 +616,7 @@ take_extents(RtRun *run, RtSafepoint *s, const RtExtents *of,
 }
 
 static void
-take_all_variables(RtRun *run, RtSafepoint *s, Arena *scratch, RtArchive *ar)
+take_all_variables(RtRun *run, IrSafepoint *s, Arena *scratch, RtArchive *ar)
 {
     RtDevicePtr *shared =
         NEW_ARRAY(scratch, RtDevicePtr, (size_t)run->num_devices);

@@ -4,24 +4,10 @@
 #ifndef TFD_RUNTIME_EXEC_CHECKPOINT_H
 #define TFD_RUNTIME_EXEC_CHECKPOINT_H
 
-#include "ir/base/vec.h"
+#include "ir/analysis/live.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/exec/executor.h"
-
-typedef struct RtExtent {
-    int64_t begin, end; /* bytes */
-} RtExtent;
-
-typedef VEC(RtExtent) RtExtents;
-
-/* The end of an iteration of a loop, and the bytes that main needs to continue
- * there: of its frame, of shared values, of variables of central storage, of
- * each replica's own values. */
-typedef struct RtSafepoint {
-    IrOp *loop;
-    RtExtents frame, shared, central, own;
-} RtSafepoint;
 
 /* What the processes of a job have of a checkpoint. */
 typedef struct RtParts {
@@ -35,7 +21,7 @@ typedef struct RtParts {
  * its state. */
 typedef struct RtCoordinatorState {
     /* Before one is written: main has what the other tasks have. */
-    Status (*collect)(RtInvocation *main, const RtSafepoint *p);
+    Status (*collect)(RtInvocation *main, const IrSafepoint *p);
     void (*archive)(RtRun *run, RtArchive *ar);
     /* After one was read: they have what main has. */
     Status (*distribute)(RtRun *run);
@@ -49,7 +35,7 @@ typedef struct RtResume {
     RtParts parts;         /* in a job */
     int64_t step;          /* after which it was made */
     int64_t bytes;         /* about what it takes */
-    RtSafepoint *safepoints;
+    IrSafepoint *safepoints;
     int num_safepoints;
     Arena *arena; /* of `read`, until main is entered */
     RtArchive read;
@@ -60,8 +46,9 @@ typedef struct RtResume {
 
 /* Lists what each safepoint of main keeps, and how much that is. */
 void rt_list_safepoints(RtRun *run, IrFunc *main);
-/* Then: opens the folder, and reads seed and params of a resumed run.  The rest
- * is read once everything is open, before main is called. */
+/* Then: opens the folder, and reads seed and params of a
+ * resumed run.  The rest is read once everything is open, before main is
+ * called. */
 Status rt_open_checkpoints(RtRun *run) MUST_USE;
 Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
 /* The variables become what they were at a checkpoint of another run. */

@@ -538,7 +538,7 @@ rt_ps_settle(RtInvocation *inv, const RtHostOp *h, int i)
 
 /* Results that main has not fetched and still may are in their rows then. */
 static Status
-settle_live(RtPs *ps, const RtSafepoint *p)
+settle_live(RtPs *ps, const IrSafepoint *p)
 {
     Status st = OK;
     Arena *scratch = arena_new(NULL, "live values");
@@ -550,7 +550,7 @@ settle_live(RtPs *ps, const RtSafepoint *p)
 }
 
 static Status
-collect(RtInvocation *main, const RtSafepoint *p)
+collect(RtInvocation *main, const IrSafepoint *p)
 {
     RtPs *ps = main->executor->run->ps;
     TRY(rt_dispatcher_save(ps->dispatcher));

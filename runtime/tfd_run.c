@@ -29,6 +29,7 @@
 #include "runtime/run/list.h"
 #include "runtime/run/run.h"
 #include "runtime/tfd_run_options.h"
+#include "runtime/tfd_run_uses.h"
 
 enum { USUAL_EVERY = 1000 };
 
@@ -316,17 +317,38 @@ strategy_of(const Plan *plan)
     return &ir_strategy_info[plan->module->strategy];
 }
 
-/* Options of a parameter-server job are for its plans only. */
 static Status
-check_role(const RtResolveOptions *options, const Plan *plan)
+check_uses(const Options *o, RunKind kind, const Plan *plan)
 {
-    const char *option;
-    if (!rt_options_have_role(options, &option) || strategy_of(plan)->servers)
-        return OK;
-    return status_new(STATUS_USAGE,
-                      "%s is for plans of strategy parameter_server, and this "
-                      "one's is %s",
-                      option, strategy_of(plan)->name);
+    return tfd_run_check_uses(o, kind, strategy_of(plan));
+}
+
+/* A process that is started by itself. */
+static Status
+check_own_uses(const Options *o, const Plan *plan)
+{
+    return check_uses(o, strategy_of(plan)->servers ? RUN_TASK : RUN_EQUAL,
+                      plan);
+}
+
+/* A launcher, or a cluster, of one process is a job all the same, whose command
+ * line is that of larger ones. */
+static bool
+is_of_a_job(const RtResolveOptions *options, const RtClusterSpec *spec)
+{
+    return spec->launcher != RT_LAUNCHER_alone || options->size > 0 ||
+           options->cluster_file || getenv("TF_CONFIG");
+}
+
+/* Of a process that has found no others. */
+static Status
+check_uses_alone(Arena *a, const Options *o, const RtStartConfig *start,
+                 const Plan *plan)
+{
+    RtClusterSpec spec;
+    TRY(rt_resolve(a, rt_environment(), &start->resolve, &spec));
+    return is_of_a_job(&start->resolve, &spec) ? OK
+                                               : check_uses(o, RUN_ALONE, plan);
 }
 
 /* Without a plan, the options say which kind of job it is. */
@@ -340,7 +362,7 @@ print_resolved(Arena *a, const Options *o, Plan **plan)
     bool has_role = rt_options_have_role(&start.resolve, &option);
     if (options_operand(o)) {
         TRY(plan_read(a, options_operand(o), plan));
-        TRY(check_role(&start.resolve, *plan));
+        TRY(check_own_uses(o, *plan));
         has_role = strategy_of(*plan)->servers;
     }
     if (has_role)
@@ -405,6 +427,19 @@ check_processes(Arena *a, const Options *o, const Plan *plan)
                       plan->module->num_replicas);
 }
 
+/* otherwise: where data go without --link. */
+static Status
+check_wire(const Options *o, const char *otherwise)
+{
+    const char *link = options_value(o, OPT_LINK, otherwise);
+    if (!options_given(o, OPT_WIRE) || strcmp(link, "zmq") == 0)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "--wire is how data goes over zmq, and here it goes over "
+                      "%s: give --link zmq, or leave --wire out",
+                      link);
+}
+
 /* The parent of a job's processes: what it runs is checked before, so that it
  * is refused once. */
 static Status
@@ -420,6 +455,8 @@ launch(Arena *a, const Options *o, const Plan *plan,
                                  options_value(o, OPT_CHECKPOINT, NULL)};
     int64_t size = 1;
     TRY(check_processes(a, o, plan));
+    TRY(check_uses(o, RUN_N_EQUAL, plan));
+    TRY(check_wire(o, "memory"));
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &config.timeout));
@@ -459,32 +496,6 @@ check_evaluator(const Options *o, const Plan *plan, const RtTaskCounts *counts)
                : OK;
 }
 
-/* What says who one process is, and not who all are. */
-static Status
-refuse_with_tasks(const Options *o)
-{
-    static const int alone[] = {OPT_RANK,  OPT_SIZE,       OPT_JOIN,
-                                OPT_TASK,  OPT_CLUSTER,    OPT_SERVE,
-                                OPT_TASKS, OPT_COORDINATE, OPT_LISTEN};
-    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
-        if (options_given(o, alone[i]))
-            return status_new(STATUS_USAGE,
-                              "--%s is for a task that is started alone, and "
-                              "-n starts all of them",
-                              tfd_run_options.rows[alone[i]].name);
-    if (options_given(o, OPT_PREFLIGHT))
-        return status_new(STATUS_USAGE,
-                          "--preflight is for jobs of equal processes, which "
-                          "reach each other: of strategy parameter_server "
-                          "tasks say what is wrong as they join");
-    if (options_given(o, OPT_MIN_PROCESSES))
-        return status_new(STATUS_USAGE,
-                          "--min-processes is for jobs of equal processes: of "
-                          "strategy parameter_server a job goes on with "
-                          "whichever workers there are");
-    return OK;
-}
-
 /* The same of a parameter-server job. */
 static Status
 launch_tasks(Arena *a, const Options *o, const Plan *plan,
@@ -496,7 +507,7 @@ launch_tasks(Arena *a, const Options *o, const Plan *plan,
                                   .restarts = policy->restarts,
                                   .quiet = options_given(o, OPT_QUIET)};
     TRY(take_counts(a, o, &config.counts));
-    TRY(refuse_with_tasks(o));
+    TRY(check_uses(o, RUN_N_TASKS, plan));
     TRY(check_evaluator(o, plan, &config.counts));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &config.timeout));
     Status st = rt_launch_tasks(&config, &job_end.exit_status);
@@ -509,9 +520,6 @@ static Status
 keep_local_cluster(Arena *a, const Options *o, const Plan *plan, int argc,
                    char **argv)
 {
-    static const int others[] = {OPT_PROCESSES, OPT_RANK,   OPT_SIZE,
-                                 OPT_TASK,      OPT_SERVE,  OPT_TASKS,
-                                 OPT_CLUSTER,   OPT_LISTEN, OPT_COORDINATE};
     const char *text = options_value(o, OPT_LOCAL_CLUSTER, "");
     RtLocalCluster config = {.argc = argc,
                              .argv = argv,
@@ -520,12 +528,6 @@ keep_local_cluster(Arena *a, const Options *o, const Plan *plan, int argc,
                              .key_file = options_value(o, OPT_KEY, NULL),
                              .has_timeout = options_given(o, OPT_TIMEOUT)};
     TRY(rt_task_counts_parse(a, "--local-cluster", text, &config.counts));
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (options_given(o, others[i]))
-            return status_new(STATUS_USAGE,
-                              "--local-cluster and --%s contradict each other: "
-                              "a coordinator is started by itself",
-                              tfd_run_options.rows[others[i]].name);
     if (config.counts.evaluators)
         return status_new(STATUS_USAGE,
                           "--local-cluster %s: an evaluator is of one job: "
@@ -536,6 +538,7 @@ keep_local_cluster(Arena *a, const Options *o, const Plan *plan, int argc,
                           "--local-cluster is for plans of strategy "
                           "parameter_server, and this one's is %s",
                           strategy_of(plan)->name);
+    TRY(check_uses(o, RUN_LOCAL_CLUSTER, plan));
     return rt_run_local_cluster(a, &config);
 }
 
@@ -553,15 +556,16 @@ run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
     RtStartConfig start;
     take_link(o, options);
     TRY(take_start(o, &start));
-    TRY(check_role(&start.resolve, plan));
+    if (!rt_is_launched()) {
+        TRY(check_own_uses(o, plan));
+        TRY(check_wire(o, "zmq"));
+    }
     if (strategy_of(plan)->servers)
         TRY(rt_find_task(a, &start, &options->task));
     else
         TRY(rt_find_job(a, &start, &options->job));
-    if (options->metrics && !options->task)
-        return status_new(STATUS_USAGE,
-                          "--metrics needs a job with a coordinator, whose "
-                          "numbers it serves: -n workers=3,ps=2");
+    if (!options->task && !options->job)
+        TRY(check_uses_alone(a, o, &start, plan));
     options->end = &job_end;
     catch_interrupts();
     return rt_run(plan, options);

@@ -182,7 +182,7 @@ def refusals():
             check(f"--metrics {where}", code == 2 and want in err, out + err)
     code, out, err = ps_tasks.run(made, "--metrics", "0")
     check("one process has none", code == 2 and
-          "--metrics needs a job with a coordinator" in err, out + err)
+          "--metrics has no effect here" in err, out + err)
 
 
 with tempfile.TemporaryDirectory() as folder:

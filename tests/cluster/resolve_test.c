@@ -331,6 +331,10 @@ static const struct {
      {.rank = -1, .task = "worker"},
      STATUS_USAGE,
      "--task worker: a task is TYPE:INDEX, as worker:1"},
+    {"RANK=0 WORLD_SIZE=1",
+     {.rank = -1, .task = "worker:0"},
+     STATUS_USAGE,
+     "--task worker:0 is one of a cluster's tasks, and there is no cluster"},
     {"TF_CONFIG={\"cluster\":{\"worker\":{\"1\":\"b:3\"}},\"task\":{\"type\":"
      "\"worker\",\"index\":1}}",
      {.rank = -1},

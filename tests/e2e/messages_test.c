@@ -438,8 +438,72 @@ static const struct {
      "workers, so -n workers=3,ps=1 says how many of each",
      2},
     {"tfd-run ps.tfp -n workers=2,ps=1 --join h:1",
-     "--join is for a task that is started alone, and -n starts all of them",
+     "--join is for a process that is started alone, and -n starts all of "
+     "them",
      2},
+    {"tfd-run ok.tfp --key k",
+     "--key has no effect here: nothing says that this process is one of a "
+     "job, so it runs the plan alone; leave it out, or start a job: -n N does "
+     "it on this machine",
+     2},
+    {"tfd-run ps.tfp --atomic",
+     "--atomic has no effect here: nothing says that this process is one of a "
+     "job, so it runs the plan alone; leave it out, or start a job: -n "
+     "workers=3,ps=2 does it on this machine",
+     2},
+    {"tfd-run ok.tfp --join h:1", "--join has no effect here", 2},
+    {"tfd-run ok.tfp --link zmq", "--link has no effect here", 2},
+    {"tfd-run ok.tfp --mpi m", "--mpi has no effect here", 2},
+    {"tfd-run ok.tfp --wire plain", "--wire has no effect here", 2},
+    {"tfd-run ok.tfp --silence 9", "--silence has no effect here", 2},
+    {"tfd-run ok.tfp --diagnose d", "--diagnose has no effect here", 2},
+    {"tfd-run ps.tfp --staleness 1", "--staleness has no effect here", 2},
+    {"tfd-run ps.tfp --metrics 0", "--metrics has no effect here", 2},
+    {"tfd-run ok.tfp --staleness 1",
+     "--staleness is for plans of strategy parameter_server, and this one's is "
+     "default",
+     2},
+    {"tfd-run ok.tfp --atomic", "--atomic is for plans of strategy", 2},
+    {"tfd-run ok.tfp --sync 3/4", "--sync is for plans of strategy", 2},
+    {"tfd-run ok.tfp --placement turn", "--placement is for plans of", 2},
+    {"tfd-run ok.tfp -n 1 --metrics 0", "--metrics is for plans of", 2},
+    {"tfd-run ok.tfp --rank 0 --size 1 --listen h:1",
+     "--listen is for plans of strategy parameter_server", 2},
+    {"tfd-run ok.tfp -n 1 --rank 0 --size 1",
+     "--rank is for a process that is started alone", 2},
+    {"tfd-run ok.tfp -n 1 --key k",
+     "--key is for a process that is started alone", 2},
+    {"tfd-run ok.tfp -n 1 --mpi m",
+     "--mpi is for a process that is started alone", 2},
+    {"tfd-run ok.tfp -n 1 --wire plain",
+     "--wire is how data goes over zmq, and here it goes over memory: give "
+     "--link zmq, or leave --wire out",
+     2},
+    {"tfd-run ok.tfp --rank 0 --size 1 --link mpi --wire plain",
+     "here it goes over mpi", 2},
+    {"tfd-run ok.tfp --rank 0 --size 1 --key k --join h:1 --link zmq --wire "
+     "plain --silence 9 --diagnose d >&2",
+     "hi\n", 0},
+    {"TF_CONFIG={} tfd-run ok.tfp --task worker:0 --key k >&2", "hi\n", 0},
+    {"tfd-run ok.tfp --task worker:0",
+     "--task worker:0 is one of a cluster's tasks, and there is no cluster: "
+     "give --cluster FILE, or set TF_CONFIG",
+     2},
+    {"tfd-run ps.tfp --task worker:0", "there is no cluster", 2},
+    {"tfd-run ps.tfp -n workers=2,ps=1 --link zmq",
+     "--link is for jobs of equal processes, and this plan's are tasks: tasks "
+     "send over zmq",
+     2},
+    {"tfd-run ps.tfp -n workers=2,ps=1 --wire plain",
+     "--wire is for jobs of equal processes, and this plan's are tasks: tasks "
+     "that have a key encrypt",
+     2},
+    {"tfd-run ps.tfp -n workers=2,ps=1 --diagnose d",
+     "--diagnose is for jobs of equal processes, and this plan's are tasks: "
+     "tasks execute no collectives; --status says what they do",
+     2},
+    {"tfd-run ps.tfp --local-cluster workers=2,ps=1 --staleness 1",
+     "--local-cluster and --staleness contradict each other", 2},
     {"tfd-run ps.tfp -n workers=2,ps=1 --checkpoint d --restarts 3 "
      "--min-processes 1",
      "--min-processes is for jobs of equal processes", 2},

@@ -183,6 +183,18 @@ rt_read_task(Arena *a, const char *option, const char *text, const char **type,
 }
 
 Status
+rt_check_task_option(RtEnvironment env, const RtResolveOptions *options)
+{
+    if (!options->task || options->cluster_file ||
+        rt_variable(env, "TF_CONFIG"))
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "--task %s is one of a cluster's tasks, and there is no "
+                      "cluster: give --cluster FILE, or set TF_CONFIG",
+                      options->task);
+}
+
+Status
 rt_find_tasks(Arena *a, RtEnvironment env, const RtResolveOptions *options,
               const char **from, RtTasks **out)
 {
@@ -463,6 +475,7 @@ rt_resolve(Arena *a, RtEnvironment env, const RtResolveOptions *options,
     Resolver r = {.arena = a, .env = env, .options = options, .spec = out};
     Claim c;
     *out = (RtClusterSpec){.local_rank = -1};
+    TRY(rt_check_task_option(env, options));
     TRY(find_claims(&r));
     TRY(choose_claim(&r, &c));
     return describe(&r, &c);

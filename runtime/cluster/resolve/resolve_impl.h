@@ -23,6 +23,9 @@ Status rt_read_json(const char *from, const char *json, size_t len,
 Status rt_read_task(Arena *a, const char *option, const char *text,
                     const char **type, int *index) MUST_USE;
 
+/* That --task has a cluster whose task it is. */
+Status rt_check_task_option(RtEnvironment env,
+                            const RtResolveOptions *options) MUST_USE;
 /* The cluster of --cluster or TF_CONFIG, with --task, and which of them it is;
  * *out stays where there is none. */
 Status rt_find_tasks(Arena *a, RtEnvironment env,

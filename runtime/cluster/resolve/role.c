@@ -450,6 +450,7 @@ rt_resolve_role(Arena *a, RtEnvironment env, const RtResolveOptions *options,
     *task = (RtTaskOptions){.role = RT_ROLE_alone, .announce_fd = -1};
     *spec = (RtClusterSpec){.size = 1, .local_rank = -1};
     TRY(check_options(options));
+    TRY(rt_check_task_option(env, options));
     if (options->coordinate)
         return coordinate(&f);
     if (options->serve)

@@ -302,6 +302,25 @@ missing_ranks_are_said(void **state)
     expect(&s, "error: ranks 0, 1, 3 of 4 have not come after 300 seconds", 3);
 }
 
+/* Not at the next time that they would be said. */
+static void
+missing_ranks_have_the_time_of_timeout(void **state)
+{
+    (void)state;
+    Stage s;
+    stage_open(&s, 2);
+    RtHello h = hello_of(0, 2);
+    h.timeout = 7;
+    say_hello(&s, &h, 1);
+    run_for(&s, 6.9, -1, -1);
+    assert_false(rt_membership_is_stopped(s.membership));
+    run_for(&s, 0.2, -1, -1);
+    expect(&s,
+           "error: rank 1 of 2 have not come after 7 seconds (--timeout "
+           "allows more)\n",
+           3);
+}
+
 static void
 pairs_without_a_link_are_named(void **state)
 {
@@ -500,7 +519,8 @@ own_gaps_are_no_silence(void **state)
     arena_release(s.arena);
 }
 
-/* The thread that reads gets no processor: what came is a sign of its sender. */
+/* The thread that reads gets no processor: what came is a sign of its sender.
+ */
 static void
 what_is_not_read_yet_is_no_silence(void **state)
 {
@@ -661,6 +681,7 @@ main(int argc, char **argv)
         cmocka_unit_test(newcomers_are_refused),
         cmocka_unit_test(missing_ranks_are_said),
         cmocka_unit_test(some_have_less_time_to_join),
+        cmocka_unit_test(missing_ranks_have_the_time_of_timeout),
         cmocka_unit_test(pairs_without_a_link_are_named),
         cmocka_unit_test(dead_ranks_are_named),
         cmocka_unit_test(heartbeats_of_the_dead_are_written),

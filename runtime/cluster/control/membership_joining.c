@@ -273,7 +273,10 @@ late_text(const RtMembership *r, Arena *a, const char *ranks, double waited)
 void
 rt_membership_say_missing(RtMembership *r, double now)
 {
-    if (now - r->missing_said < MISSING_EVERY)
+    double waited = now - r->began;
+    double limit =
+        may_be_fewer(r) ? r->config.joining : rt_membership_timeout(r);
+    if (now - r->missing_said < MISSING_EVERY && waited < limit)
         return;
     r->missing_said = now;
     Arena *a = arena_new(NULL, "who is missing");
@@ -281,9 +284,6 @@ rt_membership_say_missing(RtMembership *r, double now)
     for (int i = 0; i < r->config.size; i++)
         missing[i] = !r->members[i].present;
     const char *ranks = rt_membership_ranks(r, a, missing);
-    double waited = now - r->began;
-    double limit =
-        may_be_fewer(r) ? r->config.joining : rt_membership_timeout(r);
     if (waited >= limit)
         rt_membership_stop(r, 3, -1, late_text(r, a, ranks, waited), "");
     else

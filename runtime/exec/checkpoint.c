@@ -391,6 +391,23 @@ events_archive(RtRun *run, RtArchive *ar)
         rt_archive_fail(ar, "\"%s\" is no name of a file", r->events_name);
 }
 
+/* Of the tasks of a job the coordinator alone has a main. */
+static bool
+calls_main(const RtRun *run)
+{
+    const RtTaskOptions *task = run->options->task;
+    return !task || task->role == RT_ROLE_alone ||
+           task->role == RT_ROLE_coordinator;
+}
+
+/* Steps and main have summaries, closures have none. */
+static bool
+has_events(const RtRun *run)
+{
+    return run->has_summary && rt_is_chief(run) &&
+           (calls_main(run) || run->evaluator);
+}
+
 /* Beside the coordinator's. */
 static const char *
 events_folder(const RtRun *run)
@@ -426,7 +443,7 @@ rt_open_events(RtRun *run)
         if (r->read.wrong)
             return rt_archive_end(&r->read);
     }
-    if (!o->log_dir || !run->has_summary || o->load_only || !rt_is_chief(run))
+    if (!o->log_dir || o->load_only || !has_events(run))
         return OK;
     return r->is_resuming && *r->events_name
                ? continue_events(run)
@@ -471,15 +488,6 @@ read_newest(RtRun *run)
     TRY(rt_broadcast(run, 0, state, (size_t)len));
     r->read = rt_archive_reader(r->arena, state, (size_t)len);
     return OK;
-}
-
-/* Of the tasks of a job the coordinator alone has a main. */
-static bool
-calls_main(const RtRun *run)
-{
-    const RtTaskOptions *task = run->options->task;
-    return !task || task->role == RT_ROLE_alone ||
-           task->role == RT_ROLE_coordinator;
 }
 
 /* Each worker of a coordinator may have iterators of its own. */

@@ -112,8 +112,11 @@ def summaries(made):
     code, out, err = run(made, *JOB, *SAVES, "4", "--log-dir", "events")
     folders = sorted(os.path.relpath(d, "events")
                      for d, _, files in os.walk("events") if files)
+    files = [f for _, _, found in os.walk("events") for f in found]
     check("its summaries have a folder of their own",
           code == 0 and "evaluator" in folders, f"{folders} {out} {err}")
+    check("... and servers and workers, which write none, have no file",
+          len(files) == 2, f"{files}")
 
 
 # ---- what happens to it -----------------------------------------------------

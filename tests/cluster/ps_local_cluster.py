@@ -55,6 +55,20 @@ def jobs(made):
           not os.path.exists(key), f"{code} {pids} {out} {err}")
 
 
+def killed(made):
+    """Nothing is left of a key."""
+    os.mkdir("tmp")
+    cluster = ps_tasks.start(made, "--local-cluster", "workers=1,ps=1",
+                             env={**os.environ, "TMPDIR": "tmp"})
+    target, key, command = printed(cluster)
+    before = os.path.getsize(key)
+    cluster.kill()
+    ps_tasks.end_of(cluster)
+    check("one that is killed leaves no key", before == 32 and
+          not os.path.exists(key) and not os.listdir("tmp"),
+          f"{key} {os.listdir('tmp')}")
+
+
 def given(made):
     """The address and the key, which stays."""
     at = ps_tasks.loopback()
@@ -93,6 +107,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     counting = ps_tasks.plan("counts")
     jobs(counting)
+    killed(counting)
     given(counting)
     refusals(counting)
 end()

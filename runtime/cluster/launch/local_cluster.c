@@ -6,9 +6,10 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "runtime/cluster/control/job.h"
@@ -34,7 +35,7 @@ typedef struct Cluster {
     const RtLocalCluster *config;
     const char *join, *key_file;
     uint8_t key[RT_JOB_KEY];
-    bool has_made_key;
+    int key_fd; /* of the key that is made; -1: one is given */
     RtSignals signals;
     Task *tasks;
     int num_tasks;
@@ -61,21 +62,21 @@ find_port(Cluster *c)
     return found ? OK : rt_system_error("a free port");
 }
 
+/* A file of this user alone, which is nowhere on a disk and goes with this
+ * process, however that ends. */
 static Status
 make_key(Cluster *c)
 {
-    const char *folder = getenv("TMPDIR");
-    char *path = (char *)arena_printf(c->arena, "%s/tfd-key-XXXXXX",
-                                      folder && *folder ? folder : "/tmp");
     TRY(rt_make_secret(c->key, sizeof c->key));
-    int fd = mkstemp(path); /* for this user alone */
-    if (fd < 0)
+    c->key_fd = memfd_create("tfd-key", MFD_CLOEXEC);
+    bool good =
+        c->key_fd >= 0 && fchmod(c->key_fd, S_IRUSR | S_IWUSR) == 0 &&
+        write(c->key_fd, c->key, sizeof c->key) == (ssize_t)sizeof c->key;
+    if (!good)
         return rt_system_error("a file for the key");
-    bool good = write(fd, c->key, sizeof c->key) == (ssize_t)sizeof c->key;
-    close(fd);
-    c->key_file = path;
-    c->has_made_key = true;
-    return good ? OK : rt_system_error("a file for the key");
+    c->key_file =
+        arena_printf(c->arena, "/proc/%d/fd/%d", (int)getpid(), c->key_fd);
+    return OK;
 }
 
 static Status
@@ -231,9 +232,10 @@ run(Cluster *c)
 Status
 rt_run_local_cluster(Arena *a, const RtLocalCluster *config)
 {
-    Cluster c = {.arena = a, .config = config, .signals = {.fd = -1}};
+    Cluster c = {
+        .arena = a, .config = config, .key_fd = -1, .signals = {.fd = -1}};
     Status st = run(&c);
-    if (c.has_made_key)
-        unlink(c.key_file);
+    if (c.key_fd >= 0)
+        close(c.key_fd);
     return st;
 }

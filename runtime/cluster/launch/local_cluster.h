@@ -18,7 +18,7 @@ typedef struct RtLocalCluster {
     char **argv;          /* of this process, which its children get, too */
     const char *plan;     /* as messages name it */
     const char *join;     /* where a coordinator will listen; NULL: any port */
-    const char *key_file; /* NULL: one is made, and removed in the end */
+    const char *key_file; /* NULL: one is made, and goes with it */
     bool has_timeout;     /* argv says how long they wait for a coordinator;
                              else they wait for ever */
 } RtLocalCluster;

@@ -51,6 +51,11 @@ Status rt_line_error(const RtFile *f, const char *format, ...)
 Status rt_record_error(const RtFile *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;
 
+/* That a file has all bytes of elements that its header states (INT64_MAX: more
+ * than can be).  of: what of the file has them, "array "x" ", or "". */
+Status rt_check_bytes_left(const RtFile *f, const char *of, int64_t have,
+                           int64_t all) MUST_USE;
+
 /* The type of a component of the elements, and its name in messages. */
 const IrType *rt_file_type(const RtFile *f, int component);
 const char *rt_file_type_text(const RtFile *f, int component);

@@ -105,6 +105,23 @@ rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n)
 }
 
 Status
+rt_check_bytes_left(const RtFile *f, const char *of, int64_t have, int64_t all)
+{
+    if (all <= have)
+        return OK;
+    if (all == INT64_MAX)
+        return rt_file_error(f,
+                             "%sis cut short: it has %lld bytes of elements, "
+                             "and its header states more than any file has",
+                             of, (long long)have);
+    return rt_file_error(f,
+                         "%sis cut short: it has %lld bytes of elements, and "
+                         "its header states %lld, so %lld are missing",
+                         of, (long long)have, (long long)all,
+                         (long long)(all - have));
+}
+
+Status
 rt_file_finish(RtStream *s)
 {
     const char *data;

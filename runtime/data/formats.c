@@ -153,12 +153,11 @@ static Status
 check_size(RtFile *f, int64_t count)
 {
     int64_t all, size = rt_stream_size(f->stream);
-    int64_t have = size - rt_stream_at(f->stream);
-    bool over = __builtin_mul_overflow(count, f->node->bytes[0], &all);
-    if (size < 0 || (!over && all <= have))
-        return OK;
-    return rt_file_error(f, "is cut short: %lld bytes of elements",
-                         (long long)have);
+    if (__builtin_mul_overflow(count, f->node->bytes[0], &all))
+        all = INT64_MAX;
+    return size < 0 ? OK
+                    : rt_check_bytes_left(f, "", size - rt_stream_at(f->stream),
+                                          all);
 }
 
 static Status

@@ -134,15 +134,15 @@ find_header(const char *data, size_t len, Cursor *text, size_t *elements)
     return true;
 }
 
-/* The bytes of all elements: false on overflow. */
-static bool
-total_bytes(const RtNpyHeader *h, size_t element, size_t *out)
+/* The bytes of all elements: INT64_MAX for more. */
+static int64_t
+total_bytes(const RtNpyHeader *h, int64_t element)
 {
-    *out = element;
+    int64_t bytes = element;
     for (int i = 0; i < h->rank; i++)
-        if (__builtin_mul_overflow(*out, (size_t)h->shape[i], out))
-            return false;
-    return true;
+        if (__builtin_mul_overflow(bytes, h->shape[i], &bytes))
+            return INT64_MAX;
+    return bytes;
 }
 
 bool
@@ -219,7 +219,6 @@ refuse_rows(const RtFile *f, int i, const char *of, const RtNpyHeader *h)
 static Status
 check(const RtFile *f, RtStream *s, int i, const char *of, const RtNpyHeader *h)
 {
-    size_t bytes, have;
     const IrType *t = rt_file_type(f, i);
     if (!agrees(t, h))
         return refuse_rows(f, i, of, h);
@@ -228,12 +227,10 @@ check(const RtFile *f, RtStream *s, int i, const char *of, const RtNpyHeader *h)
                              "%sis in column-major order; save it with "
                              "numpy.ascontiguousarray",
                              of);
-    have = (size_t)rt_stream_size(s) - h->offset;
-    if (rt_stream_size(s) >= 0 &&
-        (!total_bytes(h, dtype_info[t->dtype].bytes, &bytes) || bytes > have))
-        return rt_file_error(f, "%sis cut short: %zu bytes of elements", of,
-                             have);
-    return OK;
+    if (rt_stream_size(s) < 0)
+        return OK;
+    return rt_check_bytes_left(f, of, rt_stream_size(s) - (int64_t)h->offset,
+                               total_bytes(h, dtype_info[t->dtype].bytes));
 }
 
 Status

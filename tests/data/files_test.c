@@ -233,10 +233,14 @@ a_file_of_another_type_is_refused(void **state)
                      "numpy.ascontiguousarray");
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': (3, "
                      "2), }",
-                     23, "is cut short: 23 bytes of elements");
+                     23,
+                     "is cut short: it has 23 bytes of elements, and its "
+                     "header states 24, so 1 are missing");
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': "
                      "(4611686018427387904, 2), }",
-                     24, "is cut short: 24 bytes of elements");
+                     24,
+                     "is cut short: it has 24 bytes of elements, and its "
+                     "header states more than any file has");
     expect_npy_error("{'descr': [('x', '<f4')], 'fortran_order': False, "
                      "'shape': (3, 2), }",
                      24, "is no .npy file");

@@ -137,7 +137,8 @@ static const struct {
     const char *file, *stages, *want;
 } csv_errors[] = {
     {"1\nx\n", ONE, "\"t.csv\", line 2: \"x\" in column 0 is no i32"},
-    {"1\n\n\n2.0\n", ONE, "\"t.csv\", line 4: \"2.0\" in column 0 is no i32; "
+    {"1\n\n\n2.0\n", ONE,
+     "\"t.csv\", line 4: \"2.0\" in column 0 is no i32; "
      "declare it as f32"},
     {"1\n99999999999\n", ONE,
      "\"t.csv\", line 2: \"99999999999\" in column 0 is no i32; "
@@ -176,9 +177,11 @@ static const struct {
     {"1e39,1\n", TWO, "\"t.csv\", line 1: \"1e39\" in column 0 is no f32"},
     {"1e,1\n", TWO, "\"t.csv\", line 1: \"1e\" in column 0 is no f32"},
     {".,1\n", TWO, "\"t.csv\", line 1: \".\" in column 0 is no f32"},
-    {"1,1e0\n", TWO, "\"t.csv\", line 1: \"1e0\" in column 1 is no i32; "
+    {"1,1e0\n", TWO,
+     "\"t.csv\", line 1: \"1e0\" in column 1 is no i32; "
      "declare it as f32"},
-    {"1,1.\n", TWO, "\"t.csv\", line 1: \"1.\" in column 1 is no i32; "
+    {"1,1.\n", TWO,
+     "\"t.csv\", line 1: \"1.\" in column 1 is no i32; "
      "declare it as f32"},
     {"abc\nabcd\n", TEXT,
      "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds: write "
@@ -293,7 +296,10 @@ idx_files(void **state)
     expect(IDX("f32") BATCH(2, "f32[b2]"), "[1.5]");
     expect_error(stages, "\"t.idx\" holds f32[1], not rows of u8[2]");
     write_file("t.idx", bytes, sizeof bytes - 1);
-    expect_error(stages, "\"t.idx\" is cut short: 5 bytes of elements");
+    expect_error(
+        stages,
+        "\"t.idx\" is cut short: it has 5 bytes of elements, and its header "
+        "states 6, so 1 are missing");
     write_packed("t.idx", MAKE_GZIP, bytes, sizeof bytes - 1);
     expect(stages,
            "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
@@ -579,8 +585,9 @@ arrays(void **state)
     write_npz("(2, 2)", false);
     expect_error(XY, "\"t.npz\" has 2 rows of \"x\" and 3 of \"y\"");
     write_npz("(4, 2)", false);
-    expect_error(XY,
-                 "\"t.npz\" array \"x\" is cut short: 24 bytes of elements");
+    expect_error(
+        XY, "\"t.npz\" array \"x\" is cut short: it has 24 bytes of elements, "
+            "and its header states 32, so 8 are missing");
     write_text("t.npz", "text");
     expect_error(XY, "\"t.npz\" is no .npz file: it is no zip");
 }

@@ -11,17 +11,39 @@
 #include "runtime/exec/function.h"
 #include "runtime/exec/run_state.h"
 
-static Status
-bad_value(const RtSet *set, DType t)
+/* As messages have it: a value may be a file by mistake. */
+static const char *
+shown(Arena *a, const char *text)
 {
+    enum { MOST = 64, LEFT = 32 };
+    size_t n = strlen(text);
+    return n <= MOST
+               ? text
+               : arena_printf(a, "%.*s... (%zu characters)", LEFT, text, n);
+}
+
+static Status
+bad_value(Arena *a, const RtSet *set, DType t)
+{
+    const char *value = shown(a, set->value);
     const char *example = t == DT_bool        ? "true"
                           : dtype_is_float(t) ? "0.5"
                                               : "8";
     return status_new(STATUS_USAGE,
                       "--set %s=%s: the param is %s, which \"%s\" is not, and "
                       "--set %s=%s would be",
-                      set->name, set->value, dtype_info[t].name, set->value,
-                      set->name, example);
+                      set->name, value, dtype_info[t].name, value, set->name,
+                      example);
+}
+
+/* An integer that the dtype has no place for. */
+static Status
+out_of_range(Arena *a, const RtSet *set, DType t)
+{
+    return status_new(STATUS_USAGE,
+                      "--set %s=%s is out of the range of %s, %lld to %lld",
+                      set->name, shown(a, set->value), dtype_info[t].name,
+                      (long long)int_min(t), (long long)int_max(t));
 }
 
 static bool
@@ -39,14 +61,31 @@ overflows(const char *text, Scalar x)
     return dtype_is_float(x.dtype) && isinf(x.f) && !strpbrk(text, "iI");
 }
 
+/* Whether the text is a number other than 0 and x is 0. */
+static bool
+underflows(const char *text, Scalar x)
+{
+    if (!dtype_is_float(x.dtype) || x.f != 0)
+        return false;
+    errno = 0;
+    return strtod(text, NULL) != 0 || errno == ERANGE;
+}
+
+static bool
+is_integer(const char *text)
+{
+    char *end;
+    (void)strtoll(text, &end, 0);
+    return end != text && !*end;
+}
+
 static bool
 read_int(const char *text, DType t, Scalar *out)
 {
-    char *end;
     errno = 0;
-    long long x = strtoll(text, &end, 0);
+    long long x = strtoll(text, NULL, 0);
     *out = scalar_int(t, x);
-    return !errno && end != text && !*end && int_fits(t, x);
+    return !errno && is_integer(text) && int_fits(t, x);
 }
 
 static bool
@@ -76,11 +115,12 @@ unknown_param(const RtRun *run, const RtSet *set)
     if (near)
         return status_new(STATUS_USAGE,
                           "the program has no param \"%s\"; did you mean %s?",
-                          set->name, near);
+                          shown(run->arena, set->name), near);
     return status_new(STATUS_USAGE,
                       "the program has no param \"%s\" (a const is given when "
                       "compiling: tfdc -D %s=...)",
-                      set->name, set->name);
+                      shown(run->arena, set->name),
+                      shown(run->arena, set->name));
 }
 
 /* A resumed run has its original values, which main has read. */
@@ -103,14 +143,22 @@ same(DType t, Scalar a, Scalar b)
 }
 
 static Status
-set_scalar(const RtSet *set, DType t, Scalar *param)
+set_scalar(Arena *a, const RtSet *set, DType t, Scalar *param)
 {
-    if (!read_scalar(set->value, t, param))
-        return bad_value(set, t);
+    bool is_read = read_scalar(set->value, t, param);
+    if (!is_read && dtype_is_int(t) && is_integer(set->value))
+        return out_of_range(a, set, t);
+    if (!is_read)
+        return bad_value(a, set, t);
     if (overflows(set->value, *param))
         return status_new(STATUS_USAGE,
                           "--set %s=%s is too large for %s; inf is infinity",
-                          set->name, set->value, dtype_info[t].name);
+                          set->name, shown(a, set->value), dtype_info[t].name);
+    if (underflows(set->value, *param))
+        return status_new(STATUS_USAGE,
+                          "--set %s=%s is too small for %s, which would make "
+                          "it 0; if it may be, give 0",
+                          set->name, shown(a, set->value), dtype_info[t].name);
     return OK;
 }
 
@@ -131,7 +179,7 @@ set_param(RtRun *run, const RtSet *set, int param)
 {
     const IrParam *p = run->module->params.data[param];
     if (!p->text)
-        return set_scalar(set, p->dtype, &run->params[param]);
+        return set_scalar(run->arena, set, p->dtype, &run->params[param]);
     run->texts[param].value = set->value;
     return OK;
 }
@@ -172,8 +220,9 @@ check_sets(const RtRun *run, const Begun *begun)
         const RtSet *set = &run->options->sets[i];
         int param = param_of(run, set);
         if (!is_as_begun(run, begun, param))
-            return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
-                                                     set->name, set->value));
+            return begun_otherwise(
+                run, arena_printf(run->arena, "--set %s=%s", set->name,
+                                  shown(run->arena, set->value)));
     }
     return OK;
 }

@@ -84,6 +84,8 @@ set(const char *name, const char *value)
     return (RtOptions){.sets = s, .num_sets = 1};
 }
 
+#define TEN "0123456789"
+
 static void
 params_have_defaults_and_values(void **state)
 {
@@ -93,7 +95,10 @@ params_have_defaults_and_values(void **state)
     assert_prints(text, set("lr", "1e-3"), "0.001 3 False\n");
     assert_prints(text, set("steps", "-128"), "0.5 -128 False\n");
     assert_prints(text, set("on", "true"), "0.5 3 True\n");
-    assert_fails(text, set("steps", "128"), STATUS_USAGE, "the param is i8");
+    assert_fails(text, set("steps", "128"), STATUS_USAGE,
+                 "--set steps=128 is out of the range of i8, -128 to 127");
+    assert_fails(text, set("steps", "-99999999999999999999"), STATUS_USAGE,
+                 "--set steps=-99999999999999999999 is out of the range of i8");
     assert_fails(text, set("steps", "1.5"), STATUS_USAGE, "the param is i8");
     assert_fails(text, set("on", "yes"), STATUS_USAGE, "the param is bool");
     assert_prints(text, set("lr", "inf"), "inf 3 False\n");
@@ -101,6 +106,16 @@ params_have_defaults_and_values(void **state)
                  "--set lr=1e39 is too large for f32; inf is infinity");
     assert_fails(text, set("lr", "-1e999"), STATUS_USAGE,
                  "--set lr=-1e999 is too large for f32");
+    assert_prints(text, set("lr", "0e-400"), "0.0 3 False\n");
+    assert_prints(text, set("lr", "1e-45"), "1e-45 3 False\n");
+    assert_fails(text, set("lr", "1e-400"), STATUS_USAGE,
+                 "--set lr=1e-400 is too small for f32, which would make it 0; "
+                 "if it may be, give 0");
+    assert_fails(text, set("lr", "-1e-60"), STATUS_USAGE,
+                 "--set lr=-1e-60 is too small for f32");
+    assert_fails(text, set("lr", TEN TEN TEN TEN TEN TEN TEN "x"), STATUS_USAGE,
+                 "--set lr=" TEN TEN TEN "01... (71 characters): the param is "
+                 "f32, which \"" TEN TEN TEN "01... (71 characters)\" is not");
     assert_fails(text, set("step", "1"), STATUS_USAGE, "did you mean steps?");
     assert_fails(text, set("zzzzzzz", "1"), STATUS_USAGE,
                  "the program has no param \"zzzzzzz\" (a const is given "

@@ -207,14 +207,14 @@ int_fits(DType t, int64_t x)
                                                : wrap(t, x) == x;
 }
 
-static int64_t
+int64_t
 int_max(DType t)
 {
     bool is_signed = dtype_info[t].kind == DTYPE_SIGNED;
     return (int64_t)(UINT64_MAX >> (64 - num_bits(t) + is_signed));
 }
 
-static int64_t
+int64_t
 int_min(DType t)
 {
     return dtype_info[t].kind == DTYPE_SIGNED ? -int_max(t) - 1 : 0;

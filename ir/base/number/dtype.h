@@ -66,5 +66,8 @@ Scalar scalar_float(DType t, double x); /* x rounded to t */
 Scalar scalar_int(DType t, int64_t x);  /* x wrapped to t */
 /* Whether a literal is representable in t: an integer must be in range. */
 bool int_fits(DType t, int64_t x);
+/* The range of an integer dtype. */
+int64_t int_min(DType t);
+int64_t int_max(DType t);
 
 #endif

@@ -4,6 +4,7 @@
 #include "runtime/profile/recorder.h"
 
 #include <string.h>
+#include "ir/base/io/file.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
 
@@ -134,10 +135,20 @@ check_devices(const RtRun *run)
     return OK;
 }
 
+/* Not when all of a long run has been timed. */
+static Status
+check_file(const RtRun *run)
+{
+    const RtOptions *o = run->options;
+    const char *path = o->profile_json ? o->profile_json : o->profile_trace;
+    return path && rt_is_chief(run) ? file_check_write(path) : OK;
+}
+
 Status
 rt_profile_open(RtRun *run)
 {
     TRY(check_devices(run));
+    TRY(check_file(run));
     RtProfile *p = NEW(run->arena, RtProfile);
     run->profile = p;
     p->run = run->hooks;

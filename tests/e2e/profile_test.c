@@ -312,6 +312,30 @@ what_cannot_be_profiled_is_refused(void **state)
                        "its tables");
 }
 
+/* Before anything is computed. */
+static void
+a_file_that_cannot_be_written_is_refused_first(void **state)
+{
+    (void)state;
+    const char *plan = compile("main { print(\"ran\") }\n", "0");
+    const struct {
+        const char *path, *message;
+    } wrong[] = {
+        {in_dir("none/x.json"), "/none/x.json\": No such file or directory"},
+        {in_dir("none/x.trace.json"),
+         "/none/x.trace.json\": No such file or directory"},
+        {in_dir("folder.json"), "/folder.json\": Is a directory"},
+    };
+    run_ok(arena, "mkdir -p %s", wrong[2].path);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Ran r = run(arena, "tfd-run %s --profile=%s", plan, wrong[i].path);
+        assert_int_equal(r.code, 1);
+        assert_string_equal(r.out, "");
+        if (!strstr(r.err, wrong[i].message))
+            fail_msg("\"%s\" is not in: %s", wrong[i].message, r.err);
+    }
+}
+
 /* profile_test [KIND]: on the fake driver, cuda */
 int
 main(int argc, char **argv)
@@ -328,6 +352,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_program_without_steps_has_a_profile),
         cmocka_unit_test(traces_have_threads_and_kernels),
         cmocka_unit_test(what_cannot_be_profiled_is_refused),
+        cmocka_unit_test(a_file_that_cannot_be_written_is_refused_first),
     };
     return cmocka_run_group_tests(tests, new_dir, release_arena);
 }

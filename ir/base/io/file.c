@@ -521,6 +521,23 @@ replace(Arena *a, const char *path, const FilePart *parts, size_t n)
 }
 
 Status
+file_check_write(const char *path)
+{
+    struct stat info;
+    Arena *scratch = arena_new(NULL, "a file to be written");
+    bool is_there = stat(path, &info) == 0;
+    bool is_folder = is_there && S_ISDIR(info.st_mode);
+    const char *changed = is_there && !S_ISREG(info.st_mode)
+                              ? path
+                              : file_directory(scratch, path);
+    bool good = !is_folder && access(changed, W_OK) == 0;
+    int error = is_folder ? EISDIR : errno;
+    arena_release(scratch);
+    errno = error;
+    return good ? OK : cannot_create(path);
+}
+
+Status
 file_write_parts(const char *path, const FilePart *parts, size_t n)
 {
     struct stat info;

@@ -54,7 +54,11 @@ void file_prepare_process(void);
  * "-" is standard output. */
 Status file_write(const char *path, const void *data, size_t len) MUST_USE;
 
-/* The same for n parts, one after the other. */
+/* For a program that writes much later: that file_write would find a folder
+ * where it may do so, and none in the file's place. */
+Status file_check_write(const char *path) MUST_USE;
+
+/* file_write for n parts, one after the other. */
 typedef struct FilePart {
     const void *data;
     size_t len;

@@ -145,6 +145,14 @@ def nobody_listens(case):
             "rank 1 waits for the control server at")
 
 
+def a_host_that_does_not_resolve(case):
+    said = case.said("--rank", "1", "--size", "2", "--join",
+                     "no-host.invalid:17000", "--key", case.key, "--timeout",
+                     "2")
+    return (said, "the control server at no-host.invalid:17000 (this machine "
+            "finds no host of this name: ")
+
+
 def an_interrupt_while_joining(case):
     process = case.member(1, free_port(), "--timeout", "1000")
     process.stderr.readline()  # it waits
@@ -204,8 +212,8 @@ CASES = [a_library_that_is_none, a_library_that_is_too_old,
          the_soft_limit_is_raised, a_process_with_too_few_files,
          a_process_over_a_link_with_too_few_files, a_system_without_signalfd,
          too_many_processes, nobody_listens,
-         an_interrupt_while_joining, a_newcomer, another_link,
-         a_server_that_is_stopped]
+         a_host_that_does_not_resolve, an_interrupt_while_joining, a_newcomer,
+         another_link, a_server_that_is_stopped]
 
 
 def main():

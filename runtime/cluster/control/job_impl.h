@@ -60,6 +60,7 @@ typedef struct RtMember {
     int server_rank;      /* whose process it is; -1: none is known */
     RtLinkTest *links;
     double began, looked, said, resolved, heard, heartbeat, tested;
+    int resolver_error; /* of the last name that was looked for; 0: none */
     double server_lost; /* when its connection was closed; 0: it is not */
     bool dumped, silence_said;
     int bell; /* an event descriptor: to the thread */

@@ -239,9 +239,10 @@ resolve(RtMember *m, const char *address)
     if (n > 2 && host[0] == '[' && host[n - 1] == ']')
         host = arena_strndup(a, host + 1, n - 2);
     atomic_store(&m->liveness.calls, "the resolver of host names");
-    bool found = colon && getaddrinfo(host, colon + 1, &hints, &list) == 0;
+    m->resolver_error =
+        colon ? getaddrinfo(host, colon + 1, &hints, &list) : EAI_NONAME;
     atomic_store(&m->liveness.calls, NULL);
-    if (found) {
+    if (!m->resolver_error) {
         for (struct addrinfo *at = list; at; at = at->ai_next) {
             char number[NI_MAXHOST];
             if (getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof number,
@@ -278,6 +279,7 @@ keep(RtMember *m, RtConnection *c, double now)
     move_to(m, MEMBER_HEARD);
 }
 
+/* The addresses, their numbers, or why there are none. */
 static const char *
 tried(RtMember *m, Arena *a)
 {
@@ -287,7 +289,11 @@ tried(RtMember *m, Arena *a)
     for (int i = 0; i < m->num_connections; i++)
         str_addf(&s, "%s%s", i ? ", " : " (",
                  m->connections[i].address + strlen("tcp://"));
-    return arena_printf(a, "%s%s", str_text(&s), m->num_connections ? ")" : "");
+    if (!m->num_connections && m->resolver_error)
+        str_addf(&s, " (this machine finds no host of this name: %s",
+                 gai_strerror(m->resolver_error));
+    return arena_printf(a, "%s%s", str_text(&s),
+                        m->num_connections || m->resolver_error ? ")" : "");
 }
 
 static void

@@ -30,7 +30,7 @@ static Status
 open_zip(RtFile *f, Npz *z)
 {
     int fd, error;
-    TRY(file_open(f->path, &fd, &f->size));
+    TRY(rt_open_data(f->path, &fd, &f->size));
     z->zip = zip_fdopen(fd, 0, &error);
     if (!z->zip) {
         close(fd);

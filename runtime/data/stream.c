@@ -9,6 +9,7 @@
 #include "runtime/data/stream.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include "ir/base/io/file.h"
@@ -306,13 +307,25 @@ first_capacity(const RtStream *s)
 }
 
 Status
+rt_open_data(const char *path, int *fd, int64_t *size)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return status_new(STATUS_INPUT,
+                          "cannot open \"%s\": it is a folder; name the files "
+                          "in it, as \"%s/*\"",
+                          path, path);
+    return file_open(path, fd, size);
+}
+
+Status
 rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,
                RtStream **out)
 {
     size_t got;
     unsigned char head[HEAD];
     RtStream *s = new_stream(a, path, read_file);
-    Status st = file_open(path, &s->fd, &s->size);
+    Status st = rt_open_data(path, &s->fd, &s->size);
     if (st) {
         s->fd = -1;
         return st;

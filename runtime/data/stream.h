@@ -17,6 +17,9 @@ typedef struct RtStream RtStream;
 /* Whether a file that begins with len bytes is packed by gzip or zlib. */
 typedef bool RtIsPacked(const unsigned char *head, size_t len);
 
+/* As file_open; of a folder it says how its files are named. */
+Status rt_open_data(const char *path, int *fd, int64_t *size) MUST_USE;
+
 /* The bytes of a file; uncompressed if is_packed (NULL: never) is true for its
  * first 12.  Open as long as a is. */
 Status rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,

@@ -264,7 +264,8 @@ static const Reading readings[] = {
     {"tfdc $/sparse.tfd --from ir", "the text is larger than"},
     {"tfdc /dev/zero", "it is no file that can be read again"},
     {"tfdc $/fifo", "it is no file that can be read again"},
-    {"tfdc $", "it is a folder"},
+    {"tfdc $", "it is a folder, and a file is wanted"},
+    {"tfd-run $", "it is a folder, and a file is wanted"},
     {"tfdc $/uses-sparse.tfd", "the source is larger than 4000000 bytes"},
     {"tfdc $/uses-fifo.tfd", "it is no file that can be read again"},
     {"tfd-run $/sparse.tfd", "the plan is larger than 200000000 bytes; --limit "
@@ -522,10 +523,9 @@ maps_of_many_values_are_computed_once(void **state)
 {
     Arena *a = *state;
     Str s = str_new(a);
-    str_add(&s,
-            "dataset d = range(2048).map(fn(i) = (normal((64,), seed = 1, "
-            "index = i), normal((64,), seed = 2, index = i)))"
-            ".batch(1024, drop_remainder = true)\nfn step(x, y) {\n");
+    str_add(&s, "dataset d = range(2048).map(fn(i) = (normal((64,), seed = 1, "
+                "index = i), normal((64,), seed = 2, index = i)))"
+                ".batch(1024, drop_remainder = true)\nfn step(x, y) {\n");
     for (int i = 0; i < VALUES; i++)
         add_value(&s, i);
     str_add(&s, "let t = ");

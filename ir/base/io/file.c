@@ -293,9 +293,9 @@ check_regular(int fd, const char *path, int64_t *size)
         return cannot_open(path);
     if (S_ISDIR(info.st_mode))
         return status_new(STATUS_INPUT,
-                          "cannot open \"%s\": it is a folder; name the files "
-                          "in it, as \"%s/*\"",
-                          path, path);
+                          "cannot open \"%s\": it is a folder, and a file is "
+                          "wanted",
+                          path);
     if (!S_ISREG(info.st_mode))
         return status_new(STATUS_INPUT,
                           "cannot open \"%s\": it is no file that can be read "

@@ -16,6 +16,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
+#include "ir/base/message.h"
 #include "runtime/cluster/launch/inquiry.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/local_cluster.h"
@@ -302,6 +303,12 @@ print_status(Arena *a, const Options *o)
     const uint8_t *key;
     RtInquiryAnswer answer;
     const char *of = options_value(o, OPT_STATUS, "");
+    const char *wrong = rt_wrong_address(a, of);
+    if (!rt_is_number(of) && wrong)
+        return status_new(STATUS_USAGE,
+                          "--status: %s, and no process id of the tfd-run -n "
+                          "that is asked",
+                          message_part(wrong));
     if (!rt_is_number(of)) {
         TRY(rt_read_key(a, options_value(o, OPT_KEY, NULL), &key));
         return rt_ps_print_status(key, of, stdout);
@@ -427,6 +434,19 @@ check_processes(Arena *a, const Options *o, const Plan *plan)
                       plan->module->num_replicas);
 }
 
+/* An MPI is that of the launcher that starts the processes. */
+static Status
+check_link(const Options *o)
+{
+    if (strcmp(options_value(o, OPT_LINK, ""), "mpi") != 0)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "--link mpi is for processes that MPI's launcher has "
+                      "started, and -n is another one: mpirun -n %s tfd-run "
+                      "starts them, or leave --link out",
+                      options_value(o, OPT_PROCESSES, ""));
+}
+
 /* otherwise: where data go without --link. */
 static Status
 check_wire(const Options *o, const char *otherwise)
@@ -456,6 +476,7 @@ launch(Arena *a, const Options *o, const Plan *plan,
     int64_t size = 1;
     TRY(check_processes(a, o, plan));
     TRY(check_uses(o, RUN_N_EQUAL, plan));
+    TRY(check_link(o));
     TRY(check_wire(o, "memory"));
     TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));

@@ -484,6 +484,14 @@ static const struct {
     {"tfd-run ok.tfp --rank 0 --size 1 --key k --join h:1 --link zmq --wire "
      "plain --silence 9 --diagnose d >&2",
      "hi\n", 0},
+    {"tfd-run ok.tfp -n 1 --link mpi",
+     "--link mpi is for processes that MPI's launcher has started, and -n is "
+     "another one: mpirun -n 1 tfd-run starts them, or leave --link out",
+     2},
+    {"tfd-run --status foo",
+     "--status: \"foo\" is no HOST:PORT, and no process id of the tfd-run -n "
+     "that is asked",
+     2},
     {"TF_CONFIG={} tfd-run ok.tfp --task worker:0 --key k >&2", "hi\n", 0},
     {"tfd-run ok.tfp --task worker:0",
      "--task worker:0 is one of a cluster's tasks, and there is no cluster: "

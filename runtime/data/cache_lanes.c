@@ -91,7 +91,8 @@ cache_archive(RtNode *n, RtArchive *ar)
 void
 rt_cache_new(RtNode *n)
 {
-    static const RtNodeOps ops = {cache_next, cache_rewind, cache_archive};
+    static const RtNodeOps ops = {cache_next, cache_rewind, cache_archive,
+                                  NULL};
     Cache *c = NEW(n->arena, Cache);
     c->store = store_for(n, n);
     c->in = rt_element_new(n->input);
@@ -162,7 +163,8 @@ lanes_archive(RtNode *n, RtArchive *ar)
 void
 rt_lanes_new(RtNode *n)
 {
-    static const RtNodeOps ops = {lanes_next, lanes_rewind, lanes_archive};
+    static const RtNodeOps ops = {lanes_next, lanes_rewind, lanes_archive,
+                                  NULL};
     Lanes *l = NEW(n->arena, Lanes);
     l->store = store_for(n, n->input);
     l->in = rt_element_new(n->input);

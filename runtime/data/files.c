@@ -257,7 +257,8 @@ files_archive(RtNode *n, RtArchive *ar)
                         rt_stage_location(n), (long long)num, files->paths.len);
 }
 
-static const RtNodeOps files_ops = {files_next, files_rewind, files_archive};
+static const RtNodeOps files_ops = {files_next, files_rewind, files_archive,
+                                    NULL};
 
 /* ---- making one ---------------------------------------------------------- */
 

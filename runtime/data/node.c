@@ -99,6 +99,29 @@ rt_node_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
+static Status
+take_and_drop(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    for (int64_t i = 0; i < num && !*end; i++)
+        TRY(rt_node_next(n, e, end));
+    return OK;
+}
+
+Status
+rt_node_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    *end = n->ended;
+    if (n->ended)
+        return OK;
+    if (!n->ops->skip)
+        return take_and_drop(n, num, e, end);
+    if (rt_data_is_stopped(n->client))
+        return rt_data_stopped();
+    TRY(n->ops->skip(n, num, e, end));
+    n->ended = *end;
+    return OK;
+}
+
 Status
 rt_node_rewind(RtNode *n, uint64_t pass)
 {

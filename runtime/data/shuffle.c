@@ -96,8 +96,8 @@ shuffle_archive(RtNode *n, RtArchive *to)
 void
 rt_shuffle_new(RtNode *n)
 {
-    static const RtNodeOps ops = {shuffle_next, shuffle_rewind,
-                                  shuffle_archive};
+    static const RtNodeOps ops = {shuffle_next, shuffle_rewind, shuffle_archive,
+                                  NULL};
     Shuffle *s = NEW(n->arena, Shuffle);
     s->buffer = rt_store_new(n);
     s->in = rt_element_new(n->input);

@@ -42,7 +42,19 @@ rows_archive(RtNode *n, RtArchive *ar)
     rt_archive_i64(ar, &r->at, 0, r->count);
 }
 
-static const RtNodeOps rows_ops = {rows_next, rows_rewind, rows_archive};
+static Status
+rows_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    Rows *r = n->state;
+    (void)e;
+    *end = num > r->count - r->at;
+    if (!*end)
+        r->at += num;
+    return OK;
+}
+
+static const RtNodeOps rows_ops = {rows_next, rows_rewind, rows_archive,
+                                   rows_skip};
 
 /* count elements that lie one after the other, component after component. */
 static void
@@ -68,7 +80,8 @@ range_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-static const RtNodeOps range_ops = {range_next, rows_rewind, rows_archive};
+static const RtNodeOps range_ops = {range_next, rows_rewind, rows_archive,
+                                    rows_skip};
 
 static Status
 range_new(RtNode *n)

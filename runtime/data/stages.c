@@ -16,7 +16,8 @@ typedef struct Stage {
     RtElement in;    /* room for an element of the input, if one needs it */
     RtElementFn *fn; /* map, filter */
     int64_t count;   /* elements given; repeat: passes begun; unbatch: rows of
-                      * the element at hand that were given */
+                      * the element at hand that were given; skip: above 0 once
+                      * it has skipped; shard: elements of the input */
     int64_t rows;    /* unbatch: of that element */
     int64_t held;    /* window: elements in the ring */
     int64_t first;   /* window: where in the ring the oldest is */
@@ -246,6 +247,12 @@ pass_on(RtNode *n, RtElement *e, bool *end)
 }
 
 static Status
+skip_on(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    return rt_node_skip(n->input, num, e, end);
+}
+
+static Status
 take_next(RtNode *n, RtElement *e, bool *end)
 {
     Stage *s = n->state;
@@ -257,28 +264,106 @@ take_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static Status
-skip_next(RtNode *n, RtElement *e, bool *end)
+take_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
 {
     Stage *s = n->state;
-    for (; s->count < n->stage->ints[0] && !*end; s->count++)
-        TRY(rt_node_next(n->input, e, end));
+    *end = num > n->stage->ints[0] - s->count;
+    if (*end)
+        return OK;
+    s->count += num;
+    return rt_node_skip(n->input, num, e, end);
+}
+
+static void
+take_archive(RtNode *n, RtArchive *ar)
+{
+    Stage *stage = n->state;
+    rt_archive_i64(ar, &stage->count, 0, n->stage->ints[0]);
+}
+
+/* Leaves out what the stage does, once in a pass. */
+static Status
+skip_first(RtNode *n, RtElement *e, bool *end)
+{
+    Stage *s = n->state;
+    if (s->count == 0)
+        TRY(rt_node_skip(n->input, n->stage->ints[0], e, end));
+    s->count = 1;
+    return OK;
+}
+
+static Status
+skip_next(RtNode *n, RtElement *e, bool *end)
+{
+    TRY(skip_first(n, e, end));
     return *end ? OK : rt_node_next(n->input, e, end);
 }
 
-/* Elements index, index + num, ...; of num 0 those of the worker. */
+static Status
+skip_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    TRY(skip_first(n, e, end));
+    return *end ? OK : rt_node_skip(n->input, num, e, end);
+}
+
+/* Elements index, index + num, ... of the input, of which `count` were
+ * taken. */
+typedef struct Share {
+    int64_t num, index;
+    int64_t *count;
+} Share;
+
+static Status
+share_next(RtNode *n, const Share *share, RtElement *e, bool *end)
+{
+    do
+        TRY(rt_node_next(n->input, e, end));
+    while (!*end && (*share->count)++ % share->num != share->index);
+    return OK;
+}
+
+/* Of the count only the rest matters, which stays small however far it goes.
+ * Where the input cannot have as many elements as are left out, it has ended.
+ */
+static Status
+share_skip(RtNode *n, const Share *share, int64_t num, RtElement *e, bool *end)
+{
+    int64_t rest = *share->count % share->num, before, all;
+    if (num == 0)
+        return OK;
+    before = (share->index - rest + share->num) % share->num;
+    if (__builtin_mul_overflow(num - 1, share->num, &all) ||
+        __builtin_add_overflow(all, before + 1, &all)) {
+        *end = true;
+        return OK;
+    }
+    *share->count = (rest + all % share->num) % share->num;
+    return rt_node_skip(n->input, all, e, end);
+}
+
+/* Of num 0 that of the worker. */
+static Share
+shard_share(RtNode *n)
+{
+    Stage *s = n->state;
+    int64_t num = n->stage->ints[0], workers = n->num_workers;
+    if (num > 0)
+        return (Share){num, n->stage->ints[1], &s->count};
+    return (Share){workers > 0 ? workers : 1, n->worker, &s->count};
+}
+
 static Status
 shard_next(RtNode *n, RtElement *e, bool *end)
 {
-    Stage *s = n->state;
-    int64_t num = n->stage->ints[0], index = n->stage->ints[1];
-    if (num == 0) {
-        num = n->num_workers > 0 ? n->num_workers : 1;
-        index = n->worker;
-    }
-    do
-        TRY(rt_node_next(n->input, e, end));
-    while (!*end && s->count++ % num != index);
-    return OK;
+    Share share = shard_share(n);
+    return share_next(n, &share, e, end);
+}
+
+static Status
+shard_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    Share share = shard_share(n);
+    return share_skip(n, &share, num, e, end);
 }
 
 /* ---- elements of a worker ------------------------------------------------ */
@@ -293,10 +378,16 @@ static Status
 worker_rows_next(RtNode *n, RtElement *e, bool *end)
 {
     WorkerRows *w = n->state;
-    do
-        TRY(rt_node_next(n->input, e, end));
-    while (!*end && w->count++ % w->num != w->index);
-    return OK;
+    Share share = {w->num, w->index, &w->count};
+    return share_next(n, &share, e, end);
+}
+
+static Status
+worker_rows_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    WorkerRows *w = n->state;
+    Share share = {w->num, w->index, &w->count};
+    return share_skip(n, &share, num, e, end);
 }
 
 static Status
@@ -318,7 +409,7 @@ void
 rt_pipeline_shard_rows(RtNode **last, int num, int index)
 {
     static const RtNodeOps ops = {worker_rows_next, worker_rows_rewind,
-                                  worker_rows_archive};
+                                  worker_rows_archive, worker_rows_skip};
     RtNode *n = *last;
     if (n->other)
         rt_pipeline_shard_rows(&n->other, num, index);
@@ -339,17 +430,17 @@ rt_pipeline_shard_rows(RtNode **last, int num, int index)
 /* ---- constructors -------------------------------------------------------- */
 
 static const RtNodeOps stage_ops[NUM_STAGES] = {
-    [STAGE_map] = {map_next, stage_rewind, nothing_archive},
-    [STAGE_filter] = {filter_next, stage_rewind, nothing_archive},
-    [STAGE_batch] = {batch_next, stage_rewind, nothing_archive},
-    [STAGE_unbatch] = {unbatch_next, stage_rewind, unbatch_archive},
-    [STAGE_window] = {window_next, stage_rewind, window_archive},
-    [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_archive},
-    [STAGE_take] = {take_next, stage_rewind, count_archive},
-    [STAGE_skip] = {skip_next, stage_rewind, count_archive},
-    [STAGE_shard] = {shard_next, stage_rewind, count_archive},
+    [STAGE_map] = {map_next, stage_rewind, nothing_archive, NULL},
+    [STAGE_filter] = {filter_next, stage_rewind, nothing_archive, NULL},
+    [STAGE_batch] = {batch_next, stage_rewind, nothing_archive, NULL},
+    [STAGE_unbatch] = {unbatch_next, stage_rewind, unbatch_archive, NULL},
+    [STAGE_window] = {window_next, stage_rewind, window_archive, NULL},
+    [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_archive, NULL},
+    [STAGE_take] = {take_next, stage_rewind, take_archive, take_skip},
+    [STAGE_skip] = {skip_next, stage_rewind, count_archive, skip_skip},
+    [STAGE_shard] = {shard_next, stage_rewind, count_archive, shard_skip},
     /* the iterator's thread makes elements ahead of all stages */
-    [STAGE_prefetch] = {pass_on, stage_rewind, nothing_archive},
+    [STAGE_prefetch] = {pass_on, stage_rewind, nothing_archive, skip_on},
 };
 
 /* The front end refuses to stack batches of several sizes; an edited plan may

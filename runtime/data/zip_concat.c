@@ -56,7 +56,7 @@ zip_next(RtNode *n, RtElement *e, bool *end)
 void
 rt_zip_new(RtNode *n)
 {
-    static const RtNodeOps ops = {zip_next, join_rewind, join_archive};
+    static const RtNodeOps ops = {zip_next, join_rewind, join_archive, NULL};
     n->ops = &ops;
 }
 
@@ -72,6 +72,6 @@ concat_next(RtNode *n, RtElement *e, bool *end)
 void
 rt_concat_new(RtNode *n)
 {
-    static const RtNodeOps ops = {concat_next, join_rewind, join_archive};
+    static const RtNodeOps ops = {concat_next, join_rewind, join_archive, NULL};
     n->ops = &ops;
 }

@@ -113,6 +113,29 @@ static const Row rows[] = {
     {"skip", RANGE(0, 5) SKIP(3) BATCH(8), NULL, 1, "[3 4]"},
     {"skip_nothing", RANGE(0, 2) SKIP(0) BATCH(8), NULL, 1, "[0 1]"},
     {"skip_all", RANGE(0, 5) SKIP(9) BATCH(8), NULL, 1, ""},
+    {"skip_far", RANGE(0, 1000000000003) SKIP(1000000000000) BATCH(2), NULL, 1,
+     "[1000000000000 1000000000001]; [1000000000002]"},
+    {"skip_to_the_end", RANGE(0, 1000000000000) SKIP(1000000000000) BATCH(2),
+     NULL, 1, ""},
+    {"skip_beyond", RANGE(0, 1000000000000) SKIP(9223372036854775807) BATCH(2),
+     NULL, 1, ""},
+    {"skip_most", RANGE(0, 9223372036854775807) SKIP(9223372036854775805)
+     BATCH(1), NULL, 1, "[9223372036854775805]; [9223372036854775806]"},
+    {"skip_through_stages", RANGE(0, 9000000000000) SHARD(3, 2)
+     TAKE(2000000000002) "prefetch depth=2 : i64\n" SKIP(1000000000000)
+     SKIP(999999999999) BATCH(2), NULL, 1,
+     "[5999999999999 6000000000002]; [6000000000005]"},
+    {"skip_of_a_share", RANGE(0, 10) SHARD(3, 1) SKIP(2) BATCH(8), NULL, 1,
+     "[7]"},
+    {"skip_a_share_beyond", RANGE(0, 10) SHARD(3, 1) SKIP(4611686018427387904)
+     BATCH(8), NULL, 1, ""},
+    {"skip_more_than_is_taken", RANGE(0, 10) TAKE(3) SKIP(4) BATCH(8), NULL, 1,
+     ""},
+    {"skip_tensors", "tensors count=4 data=hex\"01020304\" : u8\n"
+     "skip count=2 : u8\nbatch size=8 drop_remainder=0 : u8[b8]", NULL, 1,
+     "[3 4]"},
+    {"skip_in_each_pass", RANGE(0, 4) SKIP(2) REPEAT(2) BATCH(8), NULL, 1,
+     "[2 3 2 3]"},
     {"skip_batches", RANGE(0, 7) BATCH(3) "\nskip count=2 : i64[b3]", NULL, 1,
      "[6]"},
     {"prefetch", RANGE(0, 5) "prefetch depth=2 : i64\n" BATCH(2), NULL, 1,

@@ -311,13 +311,16 @@ Val be_emit_to_memory(BeUnit *u, DType t, Val x);
 void be_emit_load(Emit *e, const KNode *n);
 void be_emit_store(Emit *e, const KNode *n);
 
-/* ---- arithmetic (emit_map.c, emit_maths.c) ------------------------------- */
+/* ---- arithmetic (emit_map.c, emit_maths.c, emit_rest.c) ------------------ */
 
 /* op on values of dtype t (that of the first operand that is not a condition),
  * all scalars or all vectors. */
 Val be_emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x);
 Val be_emit_cast(BeUnit *u, DType from, DType to, Val x);
 Val be_emit_maths(BeUnit *u, IrOpKind op, Val x, Val y);
+/* x // y and x % y of floats. */
+Val be_emit_float_floordiv(BeUnit *u, Val x, Val y);
+Val be_emit_float_mod(BeUnit *u, Val x, Val y);
 /* A constant of a computed dtype, for every lane of type. */
 Val be_emit_scalar(Type type, Scalar s);
 

@@ -270,38 +270,18 @@ int_divide(BeUnit *u, DType t, Val x, Val y)
     return (Division){be_select(u, by_zero, zero, q), rest};
 }
 
-/* Floats as in ir/rules/eval.c. */
 static Val
 code_floordiv(BeUnit *u, DType t, const Val *x)
 {
-    if (!is_float(t))
-        return int_divide(u, t, x[0], x[1]).quotient;
-    Val zero = be_zero(LLVMTypeOf(x[0])), q = code_div(u, t, x);
-    Val x_negative = be_fcmp(u, LLVMRealOLT, x[0], zero);
-    Val x_positive = be_fcmp(u, LLVMRealOGT, x[0], zero);
-    Val y_negative = be_fcmp(u, LLVMRealOLT, x[1], zero);
-    Val y_positive = be_fcmp(u, LLVMRealOGT, x[1], zero);
-    Val falls = be_and(u, x_negative, y_positive);
-    Val rises = be_and(u, x_positive, y_negative);
-    Val below = be_or(u, falls, rises);
-    Val is_zero = be_fcmp(u, LLVMRealOEQ, q, zero);
-    Val vanishes = be_and(u, is_zero, below);
-    Val floor = code_floor(u, t, &q);
-    return be_select(u, vanishes, be_float(LLVMTypeOf(q), -1), floor);
+    return is_float(t) ? be_emit_float_floordiv(u, x[0], x[1])
+                       : int_divide(u, t, x[0], x[1]).quotient;
 }
 
 static Val
 code_mod(BeUnit *u, DType t, const Val *x)
 {
-    if (!is_float(t))
-        return int_divide(u, t, x[0], x[1]).rest;
-    Val zero = be_zero(LLVMTypeOf(x[0])), whole = code_floordiv(u, t, x);
-    Val back = LLVMBuildFMul(u->builder, x[1], whole, "");
-    back = be_select(u, be_fcmp(u, LLVMRealOEQ, whole, zero), zero, back);
-    Val rest = LLVMBuildFSub(u->builder, x[0], back, "");
-    Val is_zero = be_fcmp(u, LLVMRealOEQ, rest, zero);
-    Val signed_zero = be_intrinsic2(u, "llvm.copysign", zero, x[1]);
-    return be_select(u, is_zero, signed_zero, rest);
+    return is_float(t) ? be_emit_float_mod(u, x[0], x[1])
+                       : int_divide(u, t, x[0], x[1]).rest;
 }
 
 /* x to the power y from 0, by squaring: a loop over the bits of y. */

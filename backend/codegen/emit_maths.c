@@ -116,18 +116,6 @@ maths_prim(void *data, DType width, MathsPrim prim, const MathsVal *x)
                                         n > 2 ? x[2].ptr : NULL)};
 }
 
-/* Whether all lanes of a comparison are true. */
-static Val
-all_lanes(const MathsCx *cx, Val mask)
-{
-    BeUnit *u = cx->u;
-    if (!cx->lanes)
-        return mask;
-    Type bits = LLVMIntTypeInContext(u->context, (unsigned)cx->lanes);
-    Val word = LLVMBuildBitCast(u->builder, mask, bits, "");
-    return be_icmp(u, LLVMIntEQ, word, LLVMConstAllOnes(bits));
-}
-
 static void
 maths_rare_begin(void *data, MathsVal usual)
 {
@@ -137,7 +125,7 @@ maths_rare_begin(void *data, MathsVal usual)
     assert(!cx->done);
     cx->before = be_insert_block(u);
     cx->done = be_block(u, "usual");
-    be_cond_br_likely(u, all_lanes(cx, usual.ptr), cx->done, rare);
+    be_cond_br_likely(u, be_all_lanes(u, usual.ptr), cx->done, rare);
     be_position_at_end(u, rare);
 }
 

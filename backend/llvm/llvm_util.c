@@ -336,6 +336,17 @@ be_extract(BeUnit *u, Val v, int first, int count)
     return shuffle(u, v, LLVMGetUndef(LLVMTypeOf(v)), first, count);
 }
 
+Val
+be_all_lanes(BeUnit *u, Val condition)
+{
+    int lanes = be_lanes(LLVMTypeOf(condition));
+    if (!lanes)
+        return condition;
+    Type bits = LLVMIntTypeInContext(u->context, (unsigned)lanes);
+    Val word = LLVMBuildBitCast(u->builder, condition, bits, "");
+    return be_icmp(u, LLVMIntEQ, word, LLVMConstAllOnes(bits));
+}
+
 /* ---- transposition ------------------------------------------------------
  *
  * Machines shuffle two vectors by one instruction, without a table, where

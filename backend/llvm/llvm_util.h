@@ -118,6 +118,8 @@ be_select(BeUnit *u, Val c, Val x, Val y)
         return known ? x : y;
     return LLVMBuildSelect(u->builder, c, x, y, "");
 }
+/* Whether all lanes of a condition are true; itself, of a scalar. */
+Val be_all_lanes(BeUnit *u, Val condition);
 static inline Val
 be_icmp(BeUnit *u, LLVMIntPredicate p, Val x, Val y)
 {

@@ -43,22 +43,32 @@ sign_of(double x)
     return (x > 0) - (x < 0);
 }
 
-/* The arithmetic of one width; every step rounds to it.  As in NumPy, the floor
- * of a negative quotient that underflows, as with an infinite divisor, is -1,
- * and a remainder of 0 has the sign of the divisor. */
+/* The arithmetic of one width; every step rounds to it.  Quotients rounded down
+ * and what remains are NumPy's: fmod is exact, a remainder that is not 0 gets
+ * the sign of the divisor by adding it, and the quotient is the whole number
+ * next to (x - fmod) / y, less 1 where the divisor was added. */
 #define ARITHMETIC(T, suffix)                                                  \
+    static bool turns_##suffix(T rest, T y)                                    \
+    {                                                                          \
+        return rest != 0 && (rest < 0) != (y < 0);                             \
+    }                                                                          \
     static T floordiv_##suffix(T x, T y)                                       \
     {                                                                          \
-        T q = x / y;                                                           \
-        bool below = (x < 0 && y > 0) || (x > 0 && y < 0);                     \
-        return q == 0 && below ? -1 : floor##suffix(q);                        \
+        T rest = fmod##suffix(x, y);                                           \
+        T q = (x - rest) / y - (turns_##suffix(rest, y) ? 1 : 0);              \
+        T whole = floor##suffix(q);                                            \
+        if (y == 0)                                                            \
+            return x / y;                                                      \
+        if (q == 0)                                                            \
+            return copysign##suffix(0, x / y);                                 \
+        return q - whole > (T)0.5 ? whole + 1 : whole;                         \
     }                                                                          \
     static T mod_##suffix(T x, T y)                                            \
     {                                                                          \
-        T whole = floordiv_##suffix(x, y);                                     \
-        T back = whole == 0 ? 0 : y * whole;                                   \
-        T rest = x - back;                                                     \
-        return rest == 0 ? copysign##suffix(0, y) : rest;                      \
+        T rest = fmod##suffix(x, y);                                           \
+        if (rest == 0)                                                         \
+            return copysign##suffix(0, y);                                     \
+        return turns_##suffix(rest, y) ? rest + y : rest;                      \
     }                                                                          \
     static bool float_##suffix(IrOpKind kind, T x, T y, T z, double *out)      \
     {                                                                          \
@@ -86,12 +96,14 @@ sign_of(double x)
 #define floord floor
 #define copysignd copysign
 #define fmad fma
+#define fmodd fmod
 #define sqrtd sqrt
 ARITHMETIC(float, f)
 ARITHMETIC(double, d)
 #undef floord
 #undef copysignd
 #undef fmad
+#undef fmodd
 #undef sqrtd
 
 /* Operations whose result is exact in any width. */

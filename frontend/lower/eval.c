@@ -69,9 +69,21 @@ eval_fn(Lower *cx, const AstNode *n)
 
 /* ---- operators ---------------------------------------------------------- */
 
+/* The digits of the least integer are too large before the sign is read. */
+static bool
+is_negative_int(const AstNode *n, int64_t *out)
+{
+    const AstNode *digits = n->unary.value;
+    return n->unary.op == AST_OP_NEG && digits->kind == AST_NUMBER &&
+           !digits->number.is_float && fe_ast_negated_value(digits, out);
+}
+
 static FeValue *
 eval_unary(Lower *cx, const AstNode *n)
 {
+    int64_t i;
+    if (is_negative_int(n, &i))
+        return fe_value_int(cx->arena, i);
     FeValue *x = fe_eval(cx, n->unary.value);
     return fe_unary(cx, n->unary.op, x, n->loc);
 }

@@ -91,18 +91,26 @@ fe_ast_is_expr(const AstNode *n)
 /* ---- literals ----------------------------------------------------------- */
 
 bool
-fe_ast_int_value(const AstNode *n, int64_t *value)
+fe_ast_negated_value(const AstNode *n, int64_t *value)
 {
     int64_t v = 0;
     for (const char *p = n->number.text; *p; p++) {
         if (*p == '_')
             continue;
         if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, *p - '0', &v))
+            __builtin_sub_overflow(v, *p - '0', &v))
             return false;
     }
     *value = v;
     return true;
+}
+
+bool
+fe_ast_int_value(const AstNode *n, int64_t *value)
+{
+    int64_t negated;
+    return fe_ast_negated_value(n, &negated) &&
+           !__builtin_sub_overflow(0, negated, value);
 }
 
 double

@@ -88,6 +88,8 @@ bool fe_ast_is_expr(const AstNode *n);
 
 /* The value of a NUMBER that is an integer; false when it does not fit. */
 bool fe_ast_int_value(const AstNode *n, int64_t *value);
+/* The same of -n, which is one more at most. */
+bool fe_ast_negated_value(const AstNode *n, int64_t *value);
 /* The value of a NUMBER, rounded to nearest; infinite when it is too large. */
 double fe_ast_float_value(const AstNode *n);
 /* The characters of a STRING without holes; NULL if it has some. */

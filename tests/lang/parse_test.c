@@ -419,6 +419,9 @@ literals_have_values(void **state)
     assert_true(fe_ast_int_value(value_of("9223372036854775807"), &i));
     assert_true(i == INT64_MAX);
     assert_false(fe_ast_int_value(value_of("9223372036854775808"), &i));
+    assert_true(fe_ast_negated_value(value_of("9223372036854775808"), &i));
+    assert_true(i == INT64_MIN);
+    assert_false(fe_ast_negated_value(value_of("9223372036854775809"), &i));
     assert_true(fe_ast_float_value(value_of("1_0.5e-1")) == 1.05);
     assert_true(fe_ast_float_value(value_of("1e999")) > 1e308);
     assert_true(value_of("1e3")->number.is_float);

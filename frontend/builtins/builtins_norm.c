@@ -10,6 +10,8 @@
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
 
+#include <math.h>
+
 /* x in the dtype that its squares are added in. */
 static FeValue *
 wide(Lower *cx, IrValue *x, Loc loc)
@@ -169,6 +171,18 @@ as_float(Lower *cx, FeValue *x, const FeValue *other)
                : x;
 }
 
+/* length; infinite where a side is, whatever the other one. */
+static FeValue *
+or_infinite(Lower *cx, FeValue *length, FeValue *x_size, FeValue *y_size,
+            Loc loc)
+{
+    FeValue *infinity = fe_value_float(cx->arena, INFINITY);
+    FeValue *x_is = fe_op2(cx, OP_eq, x_size, infinity, loc);
+    FeValue *y_is = fe_op2(cx, OP_eq, y_size, infinity, loc);
+    FeValue *either = fe_op2(cx, OP_or, x_is, y_is, loc);
+    return fe_op3(cx, OP_where, either, infinity, length, loc);
+}
+
 FeValue *
 fe_builtin_hypot(Lower *cx, const FeArgs *in)
 {
@@ -189,5 +203,6 @@ fe_builtin_hypot(Lower *cx, const FeArgs *in)
     FeValue *y2 = square(cx, fe_op2(cx, OP_div, y, scale, loc), loc);
     FeValue *sum = root(cx, fe_op2(cx, OP_add, x2, y2, loc), loc);
     FeValue *length = fe_op2(cx, OP_mul, scale, sum, loc);
+    length = or_infinite(cx, length, x_size, y_size, loc);
     return fe_cast(cx, length, xs[0]->type.dtype, loc);
 }

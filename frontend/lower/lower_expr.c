@@ -219,25 +219,38 @@ one_over(Lower *cx, FeValue *x, Loc loc)
     return fe_op2(cx, OP_div, fe_value_float(cx->arena, 1), x, loc);
 }
 
+/* x ** 2 may be too great, or too small, where 1 / x ** 2 is neither. */
 static FeValue *
 one_over_square(Lower *cx, FeValue *x, Loc loc)
 {
-    return one_over(cx, squared(cx, x, loc), loc);
+    return fe_op2(cx, OP_div, one_over(cx, x, loc), x, loc);
 }
 
-/* Exponents that are other operations, faster and rounded no worse. */
+typedef FeValue *PowerLowering(Lower *cx, FeValue *x, Loc loc);
+
+/* Exponents that are other operations, faster and rounded no worse; those of
+ * several steps are computed in f32 for f16 and bf16, as pow is. */
 static const struct {
     double exponent;
-    bool for_integers;
-    FeValue *(*lower)(Lower *cx, FeValue *x, Loc loc);
+    bool for_integers, several;
+    PowerLowering *lower;
 } powers[] = {
-    {2, true, squared},           {3, true, cubed},
-    {4, true, to_the_fourth},     {0.5, false, root},
-    {-1, false, one_over},        {-0.5, false, one_over_root},
-    {-2, false, one_over_square},
+    {2, true, false, squared},          {3, true, true, cubed},
+    {4, true, true, to_the_fourth},     {0.5, false, false, root},
+    {-1, false, false, one_over},       {-0.5, false, false, one_over_root},
+    {-2, false, true, one_over_square},
 };
 
 enum { NUM_POWERS = sizeof powers / sizeof *powers };
+
+static FeValue *
+compute_wide(Lower *cx, PowerLowering *lower, IrValue *x, Loc loc)
+{
+    DType t = x->type.dtype;
+    FeValue *base = fe_value_tensor(cx->arena, x);
+    FeValue *wide = fe_cast(cx, base, dtype_compute(t), loc);
+    return fe_cast(cx, lower(cx, wide, loc), t, loc);
+}
 
 /* x ** y as other operations; NULL where y is not known to be such an
  * exponent. */
@@ -258,8 +271,11 @@ lower_power(Lower *cx, FeValue *x, const FeValue *y, Loc loc)
             !(is_float || powers[i].for_integers))
             continue;
         IrValue *base = fe_operand(cx, x, loc);
-        return base ? powers[i].lower(cx, fe_value_tensor(cx->arena, base), loc)
-                    : &fe_poison;
+        if (!base)
+            return &fe_poison;
+        return powers[i].several && is_float
+                   ? compute_wide(cx, powers[i].lower, base, loc)
+                   : powers[i].lower(cx, fe_value_tensor(cx->arena, base), loc);
     }
     return NULL;
 }

@@ -322,12 +322,13 @@ a_file_that_cannot_be_written_is_refused_first(void **state)
         const char *path, *message;
     } wrong[] = {
         {in_dir("none/x.json"), "/none/x.json\": No such file or directory"},
-        {in_dir("none/x.trace.json"),
-         "/none/x.trace.json\": No such file or directory"},
         {in_dir("folder.json"), "/folder.json\": Is a directory"},
+        {in_dir("none/x.trace.json"), /* of CPU devices alone */
+         "/none/x.trace.json\": No such file or directory"},
     };
-    run_ok(arena, "mkdir -p %s", wrong[2].path);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    size_t num = sizeof wrong / sizeof *wrong - !is_cpu();
+    run_ok(arena, "mkdir -p %s", wrong[1].path);
+    for (size_t i = 0; i < num; i++) {
         Ran r = run(arena, "tfd-run %s --profile=%s", plan, wrong[i].path);
         assert_int_equal(r.code, 1);
         assert_string_equal(r.out, "");

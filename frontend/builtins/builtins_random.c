@@ -44,6 +44,8 @@ typedef struct Draw {
 /* Numbers of the parameters that all have, in the order of a row. */
 typedef struct Params {
     int shape, dtype, seed, index; /* -1: there is none */
+    const char *measures[2];       /* names of the two behind the shape; NULL:
+                                      there are none */
 } Params;
 
 static IrValue *
@@ -265,11 +267,36 @@ check_counted(Lower *cx, const FeArgs *in)
     return false;
 }
 
+/* Elsewhere the first two arguments are the bounds, or mean and deviation. */
+static bool
+check_shape_is_first(Lower *cx, const FeArgs *in, const Params *p,
+                     const FeValue *shape)
+{
+    bool is_number =
+        shape->kind == FE_CONST && dtype_is_float(shape->constant.scalar.dtype);
+    if (!p->measures[0] || !is_number)
+        return true;
+    const char *first = fe_arg_text(cx, in, p->shape);
+    const char *note =
+        fe_format(cx, "write %s(%s = %s), or %s(%s = %s)", in->name,
+                  p->measures[0], first, in->name, p->measures[1], first);
+    if (in->args[p->shape + 1])
+        note = fe_format(cx, "write %s(%s = %s, %s = %s)", in->name,
+                         p->measures[0], first, p->measures[1],
+                         fe_arg_text(cx, in, p->shape + 1));
+    fe_error_note(cx, fe_arg_loc(in, p->shape), note,
+                  "the first argument of %s is a shape, not a number",
+                  in->name);
+    return false;
+}
+
 static bool
 read_shape(Draw *d, const FeArgs *in, const Params *p)
 {
     FeValue *shape = p->shape < 0 ? NULL : fe_arg(in, p->shape);
     const IrType *made = d->cx->context == FE_INIT ? d->cx->init_type : NULL;
+    if (shape && !check_shape_is_first(d->cx, in, p, shape))
+        return false;
     if (shape)
         return fe_require_dims(d->cx, shape, "a shape",
                                fe_arg_loc(in, p->shape), d->dims, &d->rank);
@@ -433,7 +460,7 @@ fe_builtin_uniform(Lower *cx, const FeArgs *in)
 {
     Draw d;
     FeValue *low = fe_arg(in, 1), *high = fe_arg(in, 2);
-    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5}, &d))
+    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5, {"low", "high"}}, &d))
         return &fe_poison;
     if (!high && low)
         high = fe_value_float(cx->arena, 1);
@@ -446,7 +473,7 @@ FeValue *
 fe_builtin_normal(Lower *cx, const FeArgs *in)
 {
     Draw d;
-    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5}, &d))
+    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5, {"mean", "stddev"}}, &d))
         return &fe_poison;
     return finish(&d, normal(&d), fe_arg(in, 2), fe_arg(in, 1));
 }
@@ -455,7 +482,7 @@ FeValue *
 fe_builtin_randn(Lower *cx, const FeArgs *in)
 {
     Draw d;
-    if (!draw_floats(cx, in, &(Params){0, 1, 2, 3}, &d))
+    if (!draw_floats(cx, in, &(Params){0, 1, 2, 3, {NULL}}, &d))
         return &fe_poison;
     return finish(&d, normal(&d), NULL, NULL);
 }
@@ -465,7 +492,7 @@ fe_builtin_truncated_normal(Lower *cx, const FeArgs *in)
 {
     const double most = 0.954499; /* erf(2 / sqrt(2)) is a little more */
     Draw d;
-    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5}, &d))
+    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5, {"mean", "stddev"}}, &d))
         return &fe_poison;
     IrValue *u = open_unit(&d);
     IrValue *x = op2(&d, OP_mul, u, number(&d, 2 * most));
@@ -477,7 +504,7 @@ FeValue *
 fe_builtin_gumbel(Lower *cx, const FeArgs *in)
 {
     Draw d;
-    if (!draw_floats(cx, in, &(Params){0, 1, 2, 3}, &d))
+    if (!draw_floats(cx, in, &(Params){0, 1, 2, 3, {NULL}}, &d))
         return &fe_poison;
     IrValue *wait = op1(&d, OP_neg, op1(&d, OP_log, open_unit(&d)));
     return finish(&d, op1(&d, OP_neg, op1(&d, OP_log, wait)), NULL, NULL);
@@ -500,7 +527,7 @@ check_bounds(Lower *cx, const FeArgs *in)
 FeValue *
 fe_builtin_randint(Lower *cx, const FeArgs *in)
 {
-    const Params p = {2, 3, 4, 5};
+    const Params p = {2, 3, 4, 5, {NULL}};
     Draw d = {.cx = cx, .loc = in->loc, .dtype = DT_i32};
     DType t = DT_i32;
     if (!read_shape(&d, in, &p) || !fe_arg_dtype(cx, in, p.dtype, &t))
@@ -539,7 +566,7 @@ kept(Lower *cx, const FeArgs *in, IrValue *x, FeValue *rate)
     Draw d = {.cx = cx, .loc = in->loc, .dtype = x->type.dtype};
     d.rank = x->type.rank;
     memcpy(d.dims, x->type.dims, sizeof d.dims);
-    if (!draw(&d, in, &(Params){-1, -1, 2, 3}))
+    if (!draw(&d, in, &(Params){-1, -1, 2, 3, {NULL}}))
         return &fe_poison;
     FeValue *u = finish(&d, unit(&d), NULL, NULL);
     return fe_binary(cx, AST_OP_GE, u, rate, in->loc);

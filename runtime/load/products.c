@@ -96,26 +96,27 @@ are_zero_runs(const Group *g)
     return true;
 }
 
+ALWAYS_INLINE bool
+is_zero_group(const Group *g)
+{
+    enum { USUAL = TFD_K_GROUP * sizeof(float) }; /* 16 k of rows of f32 */
+    if (g->bytes == USUAL)
+        return are_zero_vectors(g, USUAL);
+    if (g->bytes >= (int64_t)sizeof(Vector))
+        return are_zero_vectors(g, g->bytes);
+    return g->bytes >= (int64_t)sizeof(HalfVector) ? are_zero_halves(g)
+                                                   : are_zero_runs(g);
+}
+
 /* ---- k that are +0 ------------------------------------------------------- */
 
 /* Of at most so many k those in groups that are +0, from the first one on. */
 ALWAYS_INLINE int64_t
 count_zeros(Group g, int64_t most)
 {
-    enum { USUAL = TFD_K_GROUP * sizeof(float) }; /* 16 k of rows of f32 */
-    int64_t n = 0, end = most - TFD_K_GROUP;
-    if (g.bytes == USUAL)
-        for (; n <= end && are_zero_vectors(&g, USUAL); g.at += g.step)
-            n += TFD_K_GROUP;
-    else if (g.bytes >= (int64_t)sizeof(Vector))
-        for (; n <= end && are_zero_vectors(&g, g.bytes); g.at += g.step)
-            n += TFD_K_GROUP;
-    else if (g.bytes >= (int64_t)sizeof(HalfVector))
-        for (; n <= end && are_zero_halves(&g); g.at += g.step)
-            n += TFD_K_GROUP;
-    else
-        for (; n <= end && are_zero_runs(&g); g.at += g.step)
-            n += TFD_K_GROUP;
+    int64_t n = 0;
+    for (; n + TFD_K_GROUP <= most && is_zero_group(&g); g.at += g.step)
+        n += TFD_K_GROUP;
     return n;
 }
 

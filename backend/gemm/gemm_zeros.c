@@ -122,9 +122,8 @@ GemmProducts
 be_gemm_find_products(const GemmCode *t, Val rows, const GemmBlock *block)
 {
     BeUnit *u = t->e->u;
-    Type types[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64};
     Val args[] = {t->products, rows, block->b, block->k, block->n};
-    be_call_outside(u, "rt_find_products", types, args, 5);
+    be_call_outside(u, "rt_find_products", args, 5);
     GemmProducts found = {.first = get_word(t, offsetof(TfdProducts, first))};
     found.end = get_word(t, offsetof(TfdProducts, end));
     return found;

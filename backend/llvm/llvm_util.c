@@ -84,11 +84,14 @@ be_func_end(BeUnit *u)
 }
 
 void
-be_call_outside(BeUnit *u, const char *name, const Type *params, Val *args,
-                int num)
+be_call_outside(BeUnit *u, const char *name, Val *args, int num)
 {
-    Type type = LLVMFunctionType(u->nothing, (Type *)(uintptr_t)params,
-                                 (unsigned)num, 0);
+    enum { MOST = 8 };
+    Type params[MOST];
+    assert(num <= MOST);
+    for (int i = 0; i < num; i++)
+        params[i] = LLVMTypeOf(args[i]);
+    Type type = LLVMFunctionType(u->nothing, params, (unsigned)num, 0);
     Val fn = LLVMGetNamedFunction(u->module, name);
     if (!fn)
         fn = LLVMAddFunction(u->module, name, type);

@@ -42,8 +42,7 @@ Val be_func_begin(BeUnit *u, const char *name, Type result, const Type *params,
                   int num_params, bool exported);
 void be_func_end(BeUnit *u);
 /* A call of a function of TFD_ABI_CALLS without a result. */
-void be_call_outside(BeUnit *u, const char *name, const Type *params, Val *args,
-                     int num);
+void be_call_outside(BeUnit *u, const char *name, Val *args, int num);
 /* Adds an attribute to the function or (index from 0) one of its parameters. */
 void be_func_attr(BeUnit *u, const char *name);
 void be_param_attr(BeUnit *u, int index, const char *name);

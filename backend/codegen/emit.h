@@ -311,7 +311,7 @@ Val be_emit_to_memory(BeUnit *u, DType t, Val x);
 void be_emit_load(Emit *e, const KNode *n);
 void be_emit_store(Emit *e, const KNode *n);
 
-/* ---- arithmetic (emit_map.c, emit_maths.c, emit_rest.c) ------------------ */
+/* ---- arithmetic (emit_map.c, emit_maths.c, emit_remainder.c) ------------- */
 
 /* op on values of dtype t (that of the first operand that is not a condition),
  * all scalars or all vectors. */

@@ -1,10 +1,10 @@
 /*
- * emit_rest.c - quotients of floats rounded down, and what remains
+ * emit_remainder.c - quotients of floats rounded down, and what remains
  *
- * Their bits are those of ir/rules/eval.c, which has fmod of C.  Here the rest
- * is what is left of x after steps that each take a whole multiple of y from
- * it.  With q = x / y as a float of p bits and n = rint(q), x - n * y is a
- * multiple of the last place of n * y and at most half of it or half of y, so
+ * Their bits are those of ir/rules/eval.c, which has fmod of C.  Here the
+ * remainder is what is left of x after steps that each take a whole multiple of
+ * y from it.  With q = x / y as a float of p bits and n = rint(q), x - n * y is
+ * a multiple of the last place of n * y and at most half of it or half of y, so
  * one fma finds it exactly, and it is 2^p times smaller than x or smaller than
  * y.  Quotients below 2^p, the usual ones, need one step; only vectors with a
  * greater one come to the loop.
@@ -29,76 +29,76 @@ width_of(const BeUnit *u, Type type)
 }
 
 static Val
-size_of(BeUnit *u, Val x)
+magnitude_of(BeUnit *u, Val x)
 {
     return be_intrinsic1(u, "llvm.fabs", x);
 }
 
-/* The multiple of size, |y|, by which x is divided. */
+/* The multiple of magnitude, |y|, by which x is divided. */
 static Val
-divisor_of(BeUnit *u, Val x, Val size)
+divisor_of(BeUnit *u, Val x, Val magnitude)
 {
     Type type = LLVMTypeOf(x);
     const Width *w = width_of(u, type);
-    Val small =
-        LLVMBuildFMul(u->builder, size_of(u, x), be_float(type, w->down), "");
+    Val small = LLVMBuildFMul(u->builder, magnitude_of(u, x),
+                              be_float(type, w->down), "");
     for (int i = 0; i < 2; i++) {
-        Val far = be_fcmp(u, LLVMRealOGT, small, size);
+        Val far = be_fcmp(u, LLVMRealOGT, small, magnitude);
         Val multiple =
-            LLVMBuildFMul(u->builder, size, be_float(type, w->up), "");
-        size = be_select(u, far, multiple, size);
+            LLVMBuildFMul(u->builder, magnitude, be_float(type, w->up), "");
+        magnitude = be_select(u, far, multiple, magnitude);
     }
-    return size;
+    return magnitude;
 }
 
-/* Where x is not below size yet; nowhere where either is NaN. */
+/* Where x is not below magnitude yet; nowhere where either is NaN. */
 static Val
-is_left(BeUnit *u, Val x, Val size)
+is_left(BeUnit *u, Val x, Val magnitude)
 {
-    return be_fcmp(u, LLVMRealOGE, size_of(u, x), size);
+    return be_fcmp(u, LLVMRealOGE, magnitude_of(u, x), magnitude);
 }
 
 static Val
-step(BeUnit *u, Val x, Val size)
+step(BeUnit *u, Val x, Val magnitude)
 {
     LLVMBuilderRef b = u->builder;
-    Val by = divisor_of(u, x, size), q = LLVMBuildFDiv(b, x, by, "");
+    Val by = divisor_of(u, x, magnitude), q = LLVMBuildFDiv(b, x, by, "");
     Val less = LLVMBuildFNeg(b, be_intrinsic1(u, "llvm.roundeven", q), "");
-    Val rest = be_intrinsic3(u, "llvm.fma", less, by, x);
-    return be_select(u, is_left(u, x, size), rest, x);
+    Val remainder = be_intrinsic3(u, "llvm.fma", less, by, x);
+    return be_select(u, is_left(u, x, magnitude), remainder, x);
 }
 
 static Val
-further_steps(BeUnit *u, Val x, Val size)
+further_steps(BeUnit *u, Val x, Val magnitude)
 {
     int steps = width_of(u, LLVMTypeOf(x))->steps;
     BeLoop l;
     be_loop_begin(u, &l, be_word(u, 0), be_word(u, (unsigned)steps),
                   be_word(u, 1), "step");
-    Val rest = be_loop_carry(u, &l, x);
+    Val remainder = be_loop_carry(u, &l, x);
     be_loop_body(u, &l);
-    be_loop_next(&l, 0, step(u, rest, size));
+    be_loop_next(&l, 0, step(u, remainder, magnitude));
     be_loop_end(u, &l);
     return be_loop_result(&l, 0);
 }
 
-/* x less a multiple of size, between -size and size. */
+/* x less a multiple of magnitude, between -magnitude and magnitude. */
 static Val
-reduced(BeUnit *u, Val x, Val size)
+reduced(BeUnit *u, Val x, Val magnitude)
 {
     Block far = be_block(u, "far"), near = be_block(u, "near");
-    Val first = step(u, x, size);
-    Val done = LLVMBuildNot(u->builder, is_left(u, first, size), "");
+    Val first = step(u, x, magnitude);
+    Val done = LLVMBuildNot(u->builder, is_left(u, first, magnitude), "");
     Block before = be_insert_block(u);
     be_cond_br_likely(u, be_all_lanes(u, done), near, far);
     be_position_at_end(u, far);
-    Val rest = further_steps(u, first, size);
+    Val remainder = further_steps(u, first, magnitude);
     Block after = be_insert_block(u);
     be_br(u, near);
     be_position_at_end(u, near);
     Val result = LLVMBuildPhi(u->builder, LLVMTypeOf(x), "");
     LLVMAddIncoming(result, &first, &before, 1);
-    LLVMAddIncoming(result, &rest, &after, 1);
+    LLVMAddIncoming(result, &remainder, &after, 1);
     return result;
 }
 
@@ -118,24 +118,26 @@ static Val
 emit_fmod(BeUnit *u, Val x, Val y)
 {
     Type type = LLVMTypeOf(x);
-    Val size = size_of(u, y), infinity = be_float(type, __builtin_inf());
-    Val finite = be_fcmp(u, LLVMRealOLT, size_of(u, x), infinity);
-    Val some = be_fcmp(u, LLVMRealOGT, size, be_zero(type));
+    Val magnitude = magnitude_of(u, y),
+        infinity = be_float(type, __builtin_inf());
+    Val finite = be_fcmp(u, LLVMRealOLT, magnitude_of(u, x), infinity);
+    Val some = be_fcmp(u, LLVMRealOGT, magnitude, be_zero(type));
     Val nan = be_float(type, __builtin_nan(""));
-    Val rest = reduced(u, be_select(u, be_and(u, finite, some), x, nan), size);
-    Val turned = be_intrinsic2(u, "llvm.copysign", size, x);
-    turned = LLVMBuildFAdd(u->builder, rest, turned, "");
-    return be_select(u, signs_differ(u, rest, x), turned, rest);
+    Val remainder =
+        reduced(u, be_select(u, be_and(u, finite, some), x, nan), magnitude);
+    Val turned = be_intrinsic2(u, "llvm.copysign", magnitude, x);
+    turned = LLVMBuildFAdd(u->builder, remainder, turned, "");
+    return be_select(u, signs_differ(u, remainder, x), turned, remainder);
 }
 
 Val
 be_emit_float_mod(BeUnit *u, Val x, Val y)
 {
-    Val rest = emit_fmod(u, x, y), zero = be_zero(LLVMTypeOf(x));
-    Val is_zero = be_fcmp(u, LLVMRealOEQ, rest, zero);
+    Val remainder = emit_fmod(u, x, y), zero = be_zero(LLVMTypeOf(x));
+    Val is_zero = be_fcmp(u, LLVMRealOEQ, remainder, zero);
     Val signed_zero = be_intrinsic2(u, "llvm.copysign", zero, y);
-    Val turned = LLVMBuildFAdd(u->builder, rest, y, "");
-    turned = be_select(u, signs_differ(u, rest, y), turned, rest);
+    Val turned = LLVMBuildFAdd(u->builder, remainder, y, "");
+    turned = be_select(u, signs_differ(u, remainder, y), turned, remainder);
     return be_select(u, is_zero, signed_zero, turned);
 }
 
@@ -157,10 +159,10 @@ be_emit_float_floordiv(BeUnit *u, Val x, Val y)
 {
     LLVMBuilderRef b = u->builder;
     Type type = LLVMTypeOf(x);
-    Val rest = emit_fmod(u, x, y), zero = be_zero(type);
-    Val q = LLVMBuildFDiv(b, LLVMBuildFSub(b, x, rest, ""), y, "");
+    Val remainder = emit_fmod(u, x, y), zero = be_zero(type);
+    Val q = LLVMBuildFDiv(b, LLVMBuildFSub(b, x, remainder, ""), y, "");
     Val lower = LLVMBuildFSub(b, q, be_float(type, 1), "");
-    q = be_select(u, signs_differ(u, rest, y), lower, q);
+    q = be_select(u, signs_differ(u, remainder, y), lower, q);
     Val plain = LLVMBuildFDiv(b, x, y, "");
     Val signed_zero = be_intrinsic2(u, "llvm.copysign", zero, plain);
     Val is_zero = be_fcmp(u, LLVMRealOEQ, q, zero);

@@ -116,7 +116,7 @@ typedef struct TfdProducts {
  * block of B has so many columns.  B is looked at when a tile first has zeros
  * and it is not known. */
 void rt_find_products(TfdProducts *p, const char *a, const char *b, int64_t k,
-                       int64_t columns);
+                      int64_t columns);
 
 /* Objects define their functions as global symbols.  Besides each other, they
  * may call only the functions of this table. */

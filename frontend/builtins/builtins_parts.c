@@ -7,6 +7,7 @@
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
 #include "frontend/emit/shape_ops.h"
+#include "frontend/emit/type_of.h"
 #include "ir/rules/build.h"
 
 /* ---- parts -------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
+#include "frontend/emit/type_of.h"
 #include "ir/rules/build.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"

@@ -8,6 +8,7 @@
 #include "frontend/emit/require_const.h"
 #include "frontend/emit/shape_ops.h"
 #include "frontend/emit/slices.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/call.h"
 #include "ir/type_text.h"
 

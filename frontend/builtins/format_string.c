@@ -13,6 +13,7 @@
 #include "frontend/context/steps.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
+#include "frontend/emit/type_of.h"
 
 #include <string.h>
 #include "ir/base/message.h"

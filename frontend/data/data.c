@@ -13,6 +13,7 @@
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/call.h"
 #include <assert.h>
 #include <string.h>

@@ -10,8 +10,8 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/needs_step.h"
 #include "frontend/context/scope.h"
-#include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
+#include "frontend/emit/type_of.h"
 
 /* The number of replicas, an i32, as a factor of v. */
 static const char *

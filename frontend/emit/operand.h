@@ -22,12 +22,6 @@ bool fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc);
  * fe_operand, but per-replica values are welcome everywhere. */
 IrValue *fe_handle(Lower *cx, FeValue *v, Loc loc);
 IrValue *fe_handle_as(Lower *cx, FeValue *v, DType t, Loc loc);
-/* The dtype at which fe_operands would have them. */
-DType fe_common_dtype(Lower *cx, int n, FeValue *const *v);
-/* The type fe_handle would give, without emitting; false if it is no tensor. */
-bool fe_type_of(Lower *cx, FeValue *v, IrType *out);
-/* The least locality that a value has here: host or mirrored. */
-Locality fe_least_locality(const Lower *cx);
 
 /* A new operation, never NULL; its attributes are to be set, then fe_emit
  * appends it.  Operands may be NULL (errors). */

@@ -10,6 +10,7 @@
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/type_of.h"
 #include "ir/rules/build.h"
 #include "ir/type_text.h"
 

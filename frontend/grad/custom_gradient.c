@@ -15,6 +15,7 @@
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/call.h"
 #include "ir/rules/build.h"
 #include "ir/rules/rules.h"

@@ -4,6 +4,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/loop.h"
 #include "frontend/lower/stmt.h"
 

@@ -10,6 +10,7 @@
 #include "frontend/emit/fold.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
+#include "frontend/emit/type_of.h"
 
 #include <string.h>
 

@@ -8,9 +8,9 @@
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
-#include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
 #include "frontend/emit/require_const.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/loop.h"
 #include "frontend/lower/lower_impl.h"
 

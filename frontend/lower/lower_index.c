@@ -20,6 +20,7 @@
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
 #include "frontend/emit/shape_ops.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/lower_impl.h"
 #include "ir/rules/build.h"
 

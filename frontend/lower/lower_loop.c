@@ -14,6 +14,7 @@
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/loop.h"
 #include "frontend/lower/lower_impl.h"
 #include "frontend/lower/stmt.h"

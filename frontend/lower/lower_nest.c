@@ -11,6 +11,7 @@
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
 #include "frontend/emit/slices.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/call.h"
 #include "frontend/lower/lower_impl.h"
 #include "frontend/lower/stmt.h"

@@ -10,6 +10,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/lower_impl.h"
 #include "frontend/lower/stmt.h"
 

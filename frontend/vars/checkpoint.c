@@ -15,6 +15,7 @@
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/vars/vars.h"
 #include "ir/rules/build.h"
 

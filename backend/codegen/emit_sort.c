@@ -19,6 +19,11 @@
  * barrier after each pass, so runs may not differ among their rows: there a
  * place is a number, and elements are computed when they are compared.  So they
  * are, too, where they are few, or may be more than numbers of 31 bits.
+ *
+ * Where only the first numbers are wanted, one thread keeps as many as are the
+ * first so far.  They are a heap whose root, in the last place, is the last of
+ * them: an element of the rest that comes before it takes its place.  So the
+ * rest is read once, and most of it is only compared.
  */
 #include "backend/codegen/emit.h"
 
@@ -40,8 +45,10 @@ be_sort_of(Emit *e, const KNode *n)
     bool has_narrow_keys = dtype_info[t].bytes <= 4;
     if (has_narrow_numbers && has_narrow_keys)
         s.packs = KEY_WHOLE;
-    s.may_halve = has_narrow_numbers && !has_narrow_keys && most > FEW;
-    s.size = be_emit_dim(e, var->extent);
+    s.may_halve =
+        has_narrow_numbers && !has_narrow_keys && most > FEW && !n->sort.first;
+    s.size = n->sort.first ? be_emit_word(e, n->sort.first)
+                           : be_emit_dim(e, var->extent);
     EmitAddress a = be_address_of(e, &n->sort.at);
     Val first = be_address_scalar(e, &a, 0, 0);
     s.places = LLVMBuildGEP2(u->builder, u->i64, e->arrays[K_OUT][to->index],
@@ -127,23 +134,23 @@ packed_key(const EmitSort *s, Val key)
     return key;
 }
 
-/* Place i gets the element with that number, a word. */
-static void
-put_number(const EmitSort *s, Val i, Val number)
+/* What a place has of the element with that number, a word. */
+static Val
+packed(const EmitSort *s, Val number)
 {
     BeUnit *u = s->e->u;
     Val x = LLVMBuildIntCast2(u->builder, number, u->i64, 1, "");
-    if (s->packs != KEY_NONE) {
-        Val key = packed_key(s, key_at(s, number));
-        x = be_or(u, key, x);
-    }
-    store_place(s, i, x);
+    if (s->packs == KEY_NONE)
+        return x;
+    Val key = packed_key(s, key_at(s, number));
+    return be_or(u, key, x);
 }
 
 void
 be_sort_put(const EmitSort *s, Val i)
 {
-    put_number(s, i, i);
+    Val x = packed(s, i);
+    store_place(s, i, x);
 }
 
 /* The number of the element that place i packs. */
@@ -160,13 +167,15 @@ be_sort_clean(const EmitSort *s, Val i)
     store_place(s, i, number_at(s, i));
 }
 
-/* Whether element number y comes before element number x. */
+/* Whether what a place has as y comes before what one has as x. */
 static Val
 is_before(const EmitSort *s, Val y, Val x)
 {
     Emit *e = s->e;
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
+    if (s->packs != KEY_NONE)
+        return be_icmp(u, LLVMIntSLT, y, x);
     Val of_x = key_at(s, LLVMBuildIntCast2(b, x, e->word, 1, ""));
     Val of_y = key_at(s, LLVMBuildIntCast2(b, y, e->word, 1, ""));
     Val less = be_icmp(u, LLVMIntSLT, of_y, of_x);
@@ -180,8 +189,7 @@ be_sort_exchange(const EmitSort *s, Val i, Val distance)
     BeUnit *u = s->e->u;
     Val j = be_add(u, i, distance);
     Val x = load_place(s, i), y = load_place(s, j);
-    Val swap = s->packs != KEY_NONE ? be_icmp(u, LLVMIntSLT, y, x)
-                                    : is_before(s, y, x);
+    Val swap = is_before(s, y, x);
     store_place(s, i, be_select(u, swap, y, x));
     store_place(s, j, be_select(u, swap, x, y));
 }
@@ -316,7 +324,8 @@ put_again(const EmitSort *s, Val i)
 {
     Emit *e = s->e;
     Val number = number_at(s, i);
-    put_number(s, i, LLVMBuildIntCast2(e->u->builder, number, e->word, 1, ""));
+    Val x = packed(s, LLVMBuildIntCast2(e->u->builder, number, e->word, 1, ""));
+    store_place(s, i, x);
 }
 
 /* Sorts places begin to end, of equal high halves, by the low ones. */
@@ -375,6 +384,81 @@ sort_runs(const EmitSort *s)
     be_loop_end(u, &l);
 }
 
+/* ---- the first alone ---------------------------------------------------- */
+
+/* Node h of the heap, from 1 on; its children are nodes 2h and 2h + 1. */
+static Val
+node_place(const EmitSort *s, Val h)
+{
+    return be_sub(s->e->u, s->size, h);
+}
+
+/* The later of the children of node h, or a node that is none of them if h has
+ * none; *value is what it has. */
+static Val
+later_child(const EmitSort *s, Val h, Val *value)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    Val left = be_add(u, h, h);
+    Val right = be_add(u, left, be_emit_word(e, 1));
+    left = be_min(u, left, s->size);
+    right = be_min(u, right, s->size);
+    Val x = load_place(s, node_place(s, left));
+    Val y = load_place(s, node_place(s, right));
+    Val later = is_before(s, x, y);
+    *value = be_select(u, later, y, x);
+    return be_select(u, later, right, left);
+}
+
+/* x takes the place of the root, and sinks to where no child is later.  All
+ * rounds are gone through, as none of them has a branch to predict: of a node
+ * that x stays at, the children are not later in the next round, too. */
+static void
+replace_root(const EmitSort *s, Val x)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    int64_t rounds = 0;
+    while (s->node->sort.first >> (rounds + 1))
+        rounds++;
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, rounds),
+                  be_emit_word(e, 1), "round");
+    Val h = be_loop_carry(u, &l, be_emit_word(e, 1));
+    be_loop_body(u, &l);
+    Val value, child = later_child(s, h, &value);
+    Val below = be_icmp(u, LLVMIntSLE, be_add(u, h, h), s->size);
+    Val sinks = be_and(u, below, is_before(s, x, value));
+    Val rises = be_select(u, sinks, value, x);
+    store_place(s, node_place(s, h), rises);
+    be_loop_next(&l, 0, be_select(u, sinks, child, h));
+    be_loop_end(u, &l);
+    store_place(s, node_place(s, be_loop_result(&l, 0)), x);
+}
+
+/* Compares the elements that have no place with the last one that has. */
+static void
+choose_among_rest(const EmitSort *s)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    Val one = be_emit_word(e, 1);
+    Val count = be_emit_dim(e, s->node->sort.ranges.vars[0]->extent);
+    BeLoop l;
+    be_loop_begin(u, &l, s->size, count, one, "rest");
+    be_loop_body(u, &l);
+    Block better = be_block(u, "better"), more = be_block(u, "more");
+    Val x = packed(s, l.index);
+    Val last = load_place(s, node_place(s, one));
+    be_cond_br(u, is_before(s, x, last), better, more);
+    be_position_at_end(u, better);
+    replace_root(s, x);
+    be_br(u, more);
+    be_position_at_end(u, more);
+    be_loop_end(u, &l);
+}
+
 /* ---- sorts -------------------------------------------------------------- */
 
 void
@@ -387,6 +471,10 @@ be_emit_sort(Emit *e, const KNode *n)
     be_sort_passes(&s, pass_alone);
     if (s.may_halve)
         sort_runs(&s);
+    if (n->sort.first) {
+        choose_among_rest(&s);
+        be_sort_passes(&s, pass_alone);
+    }
     if (s.packs != KEY_NONE)
         each_place(&s, be_sort_clean);
 }

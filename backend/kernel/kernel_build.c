@@ -82,12 +82,20 @@ look_through(const Build *b, const IrValue *v)
     return v;
 }
 
-/* The shape whose dimensions have an index each: o's own, but what is made of a
- * convolution of groups has one for the group and one for its channels, so that
- * the channels of each group are a matrix. */
+static bool
+is_sort(const Output *o)
+{
+    return o->of->def && o->of->def->kind == OP_argsort;
+}
+
+/* The shape whose dimensions have an index each: o's own, but of a sort what is
+ * sorted, and what is made of a convolution of groups has one for the group and
+ * one for its channels, so that the channels of each group are a matrix. */
 static Shape
 index_shape(const Build *b, const Output *o)
 {
+    if (is_sort(o))
+        return *be_value_shape(b, o->of->def->operands[0]);
     Shape s = *be_value_shape(b, o->of);
     const IrOp *op = look_through(b, o->of)->def;
     if (!op || (op->kind != OP_conv && op->kind != OP_conv_weights) ||
@@ -181,6 +189,7 @@ compute_sort(Build *b, Output *o, const View *view, ExprVar *last)
     const IrOp *op = o->of->def;
     last->order = SORTED;
     o->descending = ir_int(op, A_descending);
+    o->first = ir_int(op, A_first);
     o->value = be_value_at(b, op->operands[0], view, NULL);
 }
 
@@ -199,13 +208,14 @@ compute_output(Build *b, Output *o)
     Wide w = wide_of(&view.shape);
     for (int i = 0; i < w.count; i++)
         view.at[w.axes[i]] = be_lin_var(b, o->vars.data[i]);
-    bool sorts = o->of->def && o->of->def->kind == OP_argsort;
-    if (sorts && is_one_long(&view.shape))
+    if (is_sort(o) && is_one_long(&view.shape))
         o->value = be_expr_const(b, scalar_int(DT_i64, 0));
-    else if (sorts)
+    else if (is_sort(o))
         compute_sort(b, o, &view, o->vars.data[w.count - 1]);
     else
         o->value = be_value_at(b, o->of, &view, NULL);
+    if (is_sort(o))
+        view.shape = *be_value_shape(b, o->of);
     if (o->part)
         be_scatter_part(b, o->part, &view, o);
     else

@@ -72,6 +72,7 @@ typedef struct Output {
     IrOpKind fold;   /* OP_copy: not combined */
     KRanges ordered; /* indices of the loop around the store */
     bool descending; /* its last index is SORTED, and value what is sorted */
+    int64_t first;   /* of that many numbers only the first; 0: all */
 } Output;
 
 typedef struct Memo Memo; /* an element that was requested before */

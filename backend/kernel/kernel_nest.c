@@ -326,6 +326,7 @@ be_emit_sort(Build *b, Scope *s, const Output *o, ExprVar *v)
     KIndex first = first_of_row(b, o, v);
     n.sort.array = o->array;
     n.sort.descending = o->descending;
+    n.sort.first = o->first;
     n.sort.at = place_index(b, s, &first);
     Scope body = scope_open(s, &n.sort.body, true);
     n.sort.ranges.count = 1;

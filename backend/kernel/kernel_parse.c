@@ -409,6 +409,8 @@ parse_sort(Reader *r, KBlock *b)
     KNode n = {.kind = K_SORT, .id = -1};
     int outside = r->open.len;
     n.sort.descending = ir_parse_accept_word(&r->p, "descending");
+    if (ir_parse_accept_word(&r->p, "first"))
+        n.sort.first = ir_parse_int(&r->p, 1, INT64_MAX);
     n.sort.array = parse_array_name(r, true);
     n.sort.at = parse_subscript(r);
     n.sort.ranges = parse_ranges(r);

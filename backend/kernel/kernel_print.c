@@ -294,11 +294,13 @@ print_value(Str *out, const KNode *n, int depth)
     }
 }
 
-/* sort out0[4*i0] i1 < 4 { ... yield %0 } */
+/* sort first 2 out0[2*i0] i1 < 4 { ... yield %0 } */
 static void
 print_sort(Str *out, const KNode *n, int depth)
 {
     str_add(out, n->sort.descending ? "sort descending" : "sort");
+    if (n->sort.first)
+        str_addf(out, " first %lld", (long long)n->sort.first);
     print_access(out, n->sort.array, &n->sort.at);
     open_body(out, &n->sort.ranges, &n->sort.body, depth);
     print_yield(out, n->sort.element, NULL, depth);

@@ -184,9 +184,10 @@ at_reorder(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     int last = view->shape.rank - 1;
     View at = *view;
-    Dim size = view->shape.dims[last];
+    at.shape = *be_value_shape(b, op->operands[0]);
+    Dim size = at.shape.dims[last];
     if (dim_is_one(size))
-        return be_value_at(b, op->operands[0], view, guard);
+        return be_value_at(b, op->operands[0], &at, guard);
     if (ir_dim_equal(size, ir_dim_const(0))) /* never computed */
         return be_expr_zero(b, op->results[0]->type.dtype);
     at.at[last] =

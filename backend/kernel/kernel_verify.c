@@ -329,12 +329,18 @@ check_running(Check *c, const KNode *n)
 static void
 check_sorted(Check *c, const KNode *n)
 {
-    KIndex last = {.base = n->sort.ranges.vars[0]->extent};
+    Dim count = n->sort.ranges.vars[0]->extent;
+    int64_t first = n->sort.first;
+    if (first && (!ir_dim_is_const(count) || first > count.c)) {
+        fail(c, "a sort stores more numbers than it has elements");
+        return;
+    }
+    KIndex last = {.base = first ? ir_dim_const(first) : count};
     bool ok = ir_dim_sub(last.base, ir_dim_const(1), &last.base) &&
               be_index_add(c->scratch, &n->sort.at, &last, &last);
     if (!ok)
         fail(c, "a sort goes out of the range of its array");
-    else if (dim_full(c, n->sort.ranges.vars[0]->extent) > 0)
+    else if (dim_full(c, count) > 0)
         check_access(c, n->sort.array, &last);
 }
 

@@ -172,6 +172,20 @@ pass_together(const EmitSort *s, const EmitSortStep *step)
     be_ptx_barrier(p);
 }
 
+/* One thread finds the first. */
+static void
+choose_together(Ptx *p, const KNode *n)
+{
+    Emit *e = &p->e;
+    Val leads = be_icmp(e->u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
+    p->together = false;
+    PtxIf i = be_ptx_if(p, be_and(e->u, p->active, leads));
+    be_emit_sort(e, n);
+    be_ptx_end_if(p, &i, NULL, NULL);
+    be_ptx_barrier(p);
+    p->together = true;
+}
+
 static void
 sort_together(Ptx *p, const KNode *n)
 {
@@ -189,7 +203,9 @@ void
 be_ptx_sort(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
-    if (p->together)
+    if (p->together && n->sort.first)
+        choose_together(p, n);
+    else if (p->together)
         sort_together(p, n);
     else
         be_emit_sort(e, n);

@@ -82,7 +82,8 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
     for (const KNode *n = body->first; n; n = n->next) {
         int64_t points;
         int most = IR_STRIPES;
-        if (n->kind == K_LOOP && n->loop.ordered) {
+        bool is_choice = n->kind == K_SORT && n->sort.first;
+        if (is_choice || (n->kind == K_LOOP && n->loop.ordered)) {
             continue; /* executed by one thread */
         } else if (n->kind == K_LOOP) {
             points = be_ranges_bound(k, &n->loop.ranges);

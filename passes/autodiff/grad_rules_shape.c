@@ -238,10 +238,50 @@ inverse_of(Grad *g, IrValue *order)
     return ir_build_reshape(g->b, back, t->rank, t->dims, g->loc);
 }
 
+/* The number of the first element of each row among all elements of x. */
+static IrValue *
+starts_of_rows(Grad *g, const IrType *x)
+{
+    IrType rows = *x;
+    Dim count;
+    Dim *row = &rows.dims[x->rank - 1];
+    IrValue *size = ir_const_int(g->b, DT_i64, row->c, g->loc);
+    *row = ir_dim_const(1);
+    if (!ir_type_elements(&rows, &count))
+        UNREACHABLE("rows that are not counted have no first elements");
+    IrValue *numbers = ir_build_iota(g->b, DT_i64, 1, &count, 0, g->loc);
+    IrValue *starts = pass_grad2(g, OP_mul, numbers, size);
+    return ir_build_reshape(g->b, starts, rows.rank, rows.dims, g->loc);
+}
+
+/* Elements dy, some of each row, in their places among zeros. */
+static IrValue *
+spread(Grad *g, const IrType *x, IrValue *order, IrValue *dy)
+{
+    IrType line = *x;
+    Dim count;
+    IrValue *places = pass_grad2(g, OP_add, order, starts_of_rows(g, x));
+    line.rank = 1;
+    if (!ir_type_elements(x, &line.dims[0]) ||
+        !ir_type_elements(&order->type, &count))
+        UNREACHABLE("elements that are not counted have no first ones");
+    places = ir_build_reshape(g->b, places, 1, &count, g->loc);
+    dy = ir_build_reshape(g->b, dy, 1, &count, g->loc);
+    IrValue *all = ir_const_zeros(g->b, &line, g->loc);
+    all = ir_build_scatter(g->b, UPDATE_set, all, places, dy, 0, g->loc);
+    return ir_build_reshape(g->b, all, x->rank, x->dims, g->loc);
+}
+
 /* Back to their places. */
 void
 pass_grad_rule_reorder(Grad *g, const IrOp *op)
 {
+    IrValue *x = op->operands[0], *order = op->operands[1];
+    if (!ir_type_same_shape(&x->type, &order->type)) {
+        IrValue *dy = pass_grad_out(g, op);
+        pass_grad_add(g, x, spread(g, &x->type, order, dy));
+        return;
+    }
     IrValue *back = inverse_of(g, op->operands[1]);
     pass_grad_add(
         g, op->operands[0],

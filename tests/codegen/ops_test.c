@@ -672,6 +672,35 @@ order_of_columns(IrBlock *b, IrValue *const *x, Dim n)
     return order_of(b, ir_build_transpose(b, x[0], perm, NO_LOC), false);
 }
 
+/* The first of each row, of which many are equal: one, and several. */
+static IrValue *
+first_of(IrBlock *b, IrValue *x, int64_t first, bool descending)
+{
+    IrOp *op = ir_build_op(b, OP_argsort, 1, &x, NO_LOC);
+    if (descending)
+        ir_set_int(op, A_descending, 1);
+    ir_set_int(op, A_first, first);
+    return ir_build_infer(op);
+}
+
+static IrValue *
+first_of_rows(IrBlock *b, IrValue *const *x, Dim n)
+{
+    (void)n;
+    return first_of(b, ir_build2(b, OP_mul, x[0], x[1], NO_LOC), 1, true);
+}
+
+static IrValue *
+first_of_repeated(IrBlock *b, IrValue *const *x, Dim n)
+{
+    const Dim dims[] = {n, ir_dim_const(12), ir_dim_const(12)};
+    const Dim rows[] = {n, ir_dim_const(144)};
+    const Dim ones[] = {n, ir_dim_const(12), ir_dim_const(1)};
+    IrValue *y = ir_build_reshape(b, x[0], 3, ones, NO_LOC);
+    y = ir_build_broadcast(b, y, 3, dims, NO_LOC);
+    return first_of(b, ir_build_reshape(b, y, 2, rows, NO_LOC), 37, false);
+}
+
 /* Of many f64, values whose high halves are equal, so that only the low ones
  * say which comes first, of both signs; with others between them. */
 static IrValue *
@@ -702,9 +731,20 @@ reordered(IrBlock *b, IrValue *const *x, Dim n)
     return ir_build2(b, OP_reorder, x[0], order, NO_LOC);
 }
 
+static IrValue *
+some_reordered(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t start[] = {0, 3}, step[] = {1, 1};
+    const Dim dims[] = {n, ir_dim_const(5)};
+    IrValue *order = ir_build_cast(b, x[1], DT_i64, NO_LOC);
+    order = ir_build_slice(b, order, start, dims, step, NO_LOC);
+    return ir_build2(b, OP_reorder, x[0], order, NO_LOC);
+}
+
 static Program *const in_order[] = {
-    sums_of_rows,  sums_of_columns,  sums_of_lines,       sums_of_one,
-    order_of_rows, order_of_columns, order_of_neighbours, reordered,
+    sums_of_rows,  sums_of_columns,   sums_of_lines,       sums_of_one,
+    order_of_rows, order_of_columns,  order_of_neighbours, reordered,
+    first_of_rows, first_of_repeated, some_reordered,
 };
 
 static void

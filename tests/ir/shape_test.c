@@ -154,7 +154,12 @@ static const Row rows[] = {
     {"%x: f32 mirrored, %y: i32[2] mirrored, %z: f32[2] mirrored", "scatter %x, %y, %z {mode=add}", "a scalar has no rows"},
     {"%x: f32[7, 3] mirrored, %y: i32[2] mirrored, %z: f32[2] mirrored", "scatter %x, %y, %z {mode=add}", "values of shape [2] where rows need [2, 3]"},
     {"%x: f32 mirrored", "argsort %x", "a scalar has no rows for argsort"},
-    {"%x: f32[7] mirrored, %y: i64[3] mirrored", "reorder %x, %y", "shapes [7] and [3] are no values and their order"},
+    {"%x: f32[2, 7] mirrored", "argsort %x {first=8}", "rows of [2, 7] have no first 8 elements"},
+    {"%x: f32[2, 7] mirrored", "argsort %x {first=0}", "rows of [2, 7] have no first 0 elements"},
+    {"%x: f32[2, 7] mirrored", "argsort %x {first=1}", "i64[2, 1] mirrored"},
+    {"%x: f32[7] mirrored, %y: i64[8] mirrored", "reorder %x, %y", "shapes [7] and [8] are no values and their order"},
+    {"%x: f32[7, 2] mirrored, %y: i64[6, 1] mirrored", "reorder %x, %y", "shapes [7, 2] and [6, 1] are no values and their order"},
+    {"%x: f32[7, 2] mirrored, %y: i64[7, 1] mirrored", "reorder %x, %y", "f32[7, 1] mirrored"},
     /* images */
     {"%x: f32[1, 4, 4] mirrored, %y: f32[3, 3, 1, 1] mirrored", "conv %x, %y {low=[0, 0] dims=[2, 2] step=[1, 1]}", "conv is of values of rank 3 to 5, not 3 and 4"},
     {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[3, 3, 1, 1] mirrored", "conv %x, %y {low=[0] dims=[2, 2] step=[1, 1]}", "conv has at most 2^48 zeros, and steps and dilations from 1 to 2^31 - 1, for each of its 2 axes"},

@@ -380,6 +380,10 @@ a_sort_stays_in_its_array(void **state)
                                "grid i0 < 2 {\n"
                                "sort out0[%s] i1 < %s {\n"
                                "%%0: f32 = load in0[i1]\nyield %%0\n}\n}\n";
+    static const char most[] = "kernel\nin in0: f32[8]\nout out0: i64[8]\n"
+                               "grid i0 < 2 {\n"
+                               "sort first %d out0[%s] i1 < %s {\n"
+                               "%%0: f32 = load in0[i1]\nyield %%0\n}\n}\n";
     (void)state;
     assert_string_equal(message_about(arena_printf(arena, text, "4*i0", "4")),
                         "");
@@ -388,6 +392,14 @@ a_sort_stays_in_its_array(void **state)
     assert_string_equal(message_about(arena_printf(
                             arena, text, "9223372036854775807 - i0", "8")),
                         "an index is out of the range of its array");
+    assert_string_equal(
+        message_about(arena_printf(arena, most, 4, "4*i0", "8")), "");
+    assert_string_equal(
+        message_about(arena_printf(arena, most, 4, "5*i0", "8")),
+        "an index is out of the range of its array");
+    assert_string_equal(
+        message_about(arena_printf(arena, most, 4, "4*i0", "3")),
+        "a sort stores more numbers than it has elements");
     assert_string_equal(message_about(arena_printf(arena, text, "0", "0 - 5")),
                         "i1 has a negative range");
     assert_string_equal(

@@ -536,6 +536,9 @@ build_argsort(Sampler *s)
     sampler_result(s, sampler_infer(s, sampler_op(s, s->b, 1, &y)));
     if (s->refused)
         return;
+    IrOp *first = sampler_op(s, s->b, 1, &y);
+    ir_set_int(first, A_first, 2);
+    sampler_result(s, sampler_infer(s, first));
     IrValue *five = ir_build_cast(s->b, ir_const_int(s->b, DT_i64, 5, s->loc),
                                   dtype_of(s), s->loc);
     IrValue *few = ir_build2(s->b, OP_mod, x, five, s->loc);
@@ -543,6 +546,24 @@ build_argsort(Sampler *s)
         few = ir_build1(s->b, OP_floor, few, s->loc);
     IrOp *op = sampler_op(s, s->b, 1, &few);
     ir_set_int(op, A_descending, 1);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* Three of the seven elements of each row. */
+static void
+reorder_first(Sampler *s)
+{
+    const Dim dims[] = {s->s, num(7)};
+    IrValue *x = sampler_arg(s, 2, dims);
+    IrValue *keys = ir_build_iota(s->b, DT_i64, 2, dims, 1, s->loc);
+    keys = ir_build2(s->b, OP_mul, keys, ir_const_int(s->b, DT_i64, 3, s->loc),
+                     s->loc);
+    keys = ir_build2(s->b, OP_mod, keys, ir_const_int(s->b, DT_i64, 7, s->loc),
+                     s->loc);
+    IrOp *first = ir_build_op(s->b, OP_argsort, 1, &keys, s->loc);
+    ir_set_int(first, A_first, 3);
+    IrValue *order = ir_build_infer(first);
+    IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, order});
     sampler_result(s, sampler_infer(s, op));
 }
 
@@ -561,4 +582,5 @@ build_reorder(Sampler *s)
         ir_build_infer(ir_build_op(s->b, OP_argsort, 1, &keys, s->loc));
     IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, order});
     sampler_result(s, sampler_infer(s, op));
+    reorder_first(s);
 }

@@ -628,28 +628,36 @@ sorts_before(Scalar x, Scalar y)
     return x.f < y.f;
 }
 
-/* By insertion. */
+/* Inserts number i among those before it in the line `to`; what then has no
+ * place is dropped. */
+static void
+insert_number(const IrOp *op, const RefTensor *x, Line from, int64_t i,
+              RefTensor *out, Line to)
+{
+    bool descending = ir_int(op, A_descending);
+    Scalar e = ref_get(x, from.first + i);
+    int64_t at = i < to.count ? i : to.count;
+    for (; at > 0; at--) {
+        Scalar before = ref_get(out, to.first + at - 1);
+        Scalar other = ref_get(x, from.first + before.i);
+        if (!(descending ? sorts_before(other, e) : sorts_before(e, other)))
+            break;
+        if (at < to.count)
+            ref_set(out, to.first + at, before);
+    }
+    if (at < to.count)
+        ref_set(out, to.first + at, scalar_int(DT_i64, i));
+}
+
 static void
 compute_argsort(const IrOp *op, Operands x, RefTensor *out)
 {
     int axis = out->rank - 1;
-    bool descending = ir_int(op, A_descending);
     int64_t n = out->count ? num_lines(out, axis) : 0;
     for (int64_t row = 0; row < n; row++) {
-        Line l = line_of(out, axis, row);
-        for (int64_t i = 0; i < l.count; i++) {
-            Scalar e = ref_get(x[0], l.first + i);
-            int64_t at = i;
-            for (; at > 0; at--) {
-                Scalar before = ref_get(out, l.first + at - 1);
-                Scalar other = ref_get(x[0], l.first + before.i);
-                if (!(descending ? sorts_before(other, e)
-                                 : sorts_before(e, other)))
-                    break;
-                ref_set(out, l.first + at, before);
-            }
-            ref_set(out, l.first + at, scalar_int(DT_i64, i));
-        }
+        Line from = line_of(x[0], axis, row);
+        for (int64_t i = 0; i < from.count; i++)
+            insert_number(op, x[0], from, i, out, line_of(out, axis, row));
     }
 }
 
@@ -657,11 +665,12 @@ static void
 compute_reorder(const IrOp *op, Operands x, RefTensor *out)
 {
     (void)op;
-    int64_t count = out->rank ? out->dims[out->rank - 1] : 0;
+    int64_t count = out->dims[out->rank - 1];
+    int64_t all = x[0]->dims[out->rank - 1];
     for (int64_t i = 0; i < out->count; i++) {
         int64_t from = ref_get(x[1], i).i;
-        from = from < 0 ? 0 : from >= count ? count - 1 : from;
-        ref_set(out, i, ref_get(x[0], i / count * count + from));
+        from = from < 0 ? 0 : from >= all ? all - 1 : from;
+        ref_set(out, i, ref_get(x[0], i / count * all + from));
     }
 }
 

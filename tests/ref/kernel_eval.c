@@ -455,9 +455,10 @@ eval_sort(Eval *e, const KNode *n)
     }
     sort_elements(n, x, scratch, count);
     int64_t first = index_now(e, &n->sort.at);
-    if (count && first + count > dim_now(e, n->sort.array->size))
+    int64_t stored = n->sort.first ? n->sort.first : count;
+    if (stored && first + stored > dim_now(e, n->sort.array->size))
         UNREACHABLE("a sort beyond the end of its array");
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < stored; i++)
         scalar_store(DT_i64, memory_of(e, n->sort.array), first + i,
                      scalar_int(DT_i64, x[i].number));
 }

@@ -25,6 +25,7 @@ enum {
     MANY_OPERATIONS = 120,
     LONG_TILE = 128,
     LONG_COLUMN = 32, /* rows */
+    LESS_OF_ROW = 4,  /* times fewer vectors for the rest of a row */
     MAX_PIECES = 8,
     LONG_PIECES = 512 /* code size of all of them */
 };
@@ -87,6 +88,17 @@ has_conflicts(const Emit *e, const KBlock *b)
     return false;
 }
 
+/* Whether b changes rows one after the other, each at a place of its own: a
+ * pass over all of them for as many columns as there are registers for. */
+static bool
+changes_rows(const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next)
+        if (n->kind == K_LOOP && n->loop.ordered)
+            return be_kernel_code_size(b) <= 2 * SOME_OPERATIONS;
+    return false;
+}
+
 static int
 choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
 {
@@ -94,7 +106,9 @@ choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
     double cost = be_kernel_cost(e->k, b);
     if (be_kernel_contains(b, K_SCAN))
         return 1;
-    if (be_kernel_contains(b, K_REDUCE))
+    if (changes_rows(b))
+        vectors = BE_MAX_VECTORS;
+    else if (be_kernel_contains(b, K_REDUCE))
         vectors = has_long_columns(e, b) ? 4 : 1;
     else if (be_kernel_contains(b, K_CONTRACT))
         vectors = has_conflicts(e, b) ? 1 : 2;
@@ -355,12 +369,15 @@ emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
                    const KBlock *body)
 {
     BeUnit *u = e->u;
-    int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
-    if (e->tile.vectors > 1 || has_whole_vectors(e, body)) {
+    bool again = e->tile.vectors > 1 || has_whole_vectors(e, body);
+    while (again) {
+        int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
         Val whole = round_down(e, be_sub(u, end, begin), block);
         Val middle = be_add(u, begin, whole);
         emit_steps(e, var, begin, middle, block, body);
         begin = middle;
+        again = changes_rows(body) && e->tile.vectors > LESS_OF_ROW;
+        e->tile.vectors /= again ? LESS_OF_ROW : 1;
     }
     emit_masked_lanes(e, var, begin, end, body);
 }

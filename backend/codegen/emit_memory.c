@@ -7,14 +7,19 @@
  * transposed; any other is a gather.  Inactive lanes, or those whose guard is
  * false, access no memory of the kernel: they are masked where the machine has
  * masks for that element size, else they use the zero source and the dummy
- * sink.
+ * sink.  So do vectors with one guard for all their lanes, since some machines
+ * take long for a store with a mask.
  */
 #include "backend/codegen/emit.h"
 
 #include <assert.h>
 #include "ir/base/status.h"
 
-enum { SINK_BYTES = CACHE_LINE, STRIP_BYTES = 16, PAGE = 4096 };
+enum {
+    SINK_BYTES = 2 * CACHE_LINE, /* of a vector: 64 bits for each lane of 32 */
+    STRIP_BYTES = 16,
+    PAGE = 4096
+};
 
 /* ---- arrays ------------------------------------------------------------- */
 
@@ -310,17 +315,33 @@ load_scalar(Emit *e, DType t, Val p, Val guard)
                    (unsigned)dtype_info[t].bytes);
 }
 
+/* The conjunction of both conditions; NULL is true. */
+static Val
+both(BeUnit *u, Val x, Val y)
+{
+    return x && y ? be_and(u, x, y) : x ? x : y;
+}
+
+/* Whether the guard, if there is one, holds for all lanes or for none. */
+static bool
+is_for_all_lanes(const Emit *e, const KNode *guard)
+{
+    return guard && !be_emit_varying(e, guard).lane;
+}
+
 static Val
 load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
 {
     BeUnit *u = e->u;
     DType t = n->load.array->dtype;
     Val mask = e->tile.mask[v];
-    if (n->load.guard) {
-        Val guard = be_emit_get_as(e, n->load.guard, row, v, true);
-        mask = mask ? be_and(u, mask, guard) : guard;
-    }
-    if (!a->any.lane && ir_dim_equal(a->lane_step, ir_dim_const(1)))
+    const KNode *guard = n->load.guard;
+    bool dense = !a->any.lane && ir_dim_equal(a->lane_step, ir_dim_const(1));
+    if (dense && is_for_all_lanes(e, guard))
+        p = be_select(u, be_emit_get(e, guard, row, v), p, zero_source(e));
+    else if (guard)
+        mask = both(u, mask, be_emit_get_as(e, guard, row, v, true));
+    if (dense)
         return load_dense(e, t, p, mask);
     return gather(e, t, p, be_address_lanes(e, a, row, v), mask);
 }
@@ -466,34 +487,34 @@ be_emit_load(Emit *e, const KNode *n)
     }
 }
 
-/* The conjunction of both conditions; NULL is true. */
-static Val
-both(BeUnit *u, Val x, Val y)
+static void
+store_at(Emit *e, const KNode *n, Val p, int row, int v, bool in_lanes)
 {
-    return x && y ? be_and(u, x, y) : x ? x : y;
+    BeUnit *u = e->u;
+    DType t = n->store.array->dtype;
+    const KNode *guard = n->store.guard;
+    Val x = be_emit_get_as(e, n->store.value, row, v, in_lanes);
+    Val mask = in_lanes ? e->tile.mask[v] : NULL;
+    x = be_emit_to_memory(u, t, x);
+    if (is_for_all_lanes(e, guard))
+        p = be_select(u, be_emit_get(e, guard, row, v), p, dummy_sink(e));
+    else if (guard)
+        mask = both(u, be_emit_get_as(e, guard, row, v, in_lanes), mask);
+    if (in_lanes)
+        store_dense(e, t, x, p, mask);
+    else
+        be_store(u, x, p, (unsigned)dtype_info[t].bytes);
 }
 
 void
 be_emit_store(Emit *e, const KNode *n)
 {
-    BeUnit *u = e->u;
-    DType t = n->store.array->dtype;
     EmitAddress a = be_address_of(e, &n->store.at);
     EmitVarying d = be_address_varying(e, &a);
     for (int row = 0; row < be_emit_rows(e, d); row++) {
         for (int v = 0; v < be_emit_vectors(e, d); v++) {
             Val p = tile_pointer(e, n->store.array, &a, row, v);
-            Val x = be_emit_get_as(e, n->store.value, row, v, d.lane);
-            Val guard = n->store.guard
-                            ? be_emit_get_as(e, n->store.guard, row, v, d.lane)
-                            : NULL;
-            x = be_emit_to_memory(u, t, x);
-            if (d.lane)
-                store_dense(e, t, x, p, both(u, guard, e->tile.mask[v]));
-            else
-                be_store(u, x,
-                         guard ? be_select(u, guard, p, dummy_sink(e)) : p,
-                         (unsigned)dtype_info[t].bytes);
+            store_at(e, n, p, row, v, d.lane);
         }
     }
 }

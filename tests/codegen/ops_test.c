@@ -368,8 +368,10 @@ typedef struct Change {
 } Change;
 
 /* Of matrices, of a vector, by one index, by a grid of them, along an axis that
- * is not the first; of a batch, one row, no row, no index. */
+ * is not the first; of a batch, one row, no row, no index.  93 columns are
+ * several vectors, fewer, and one that is not whole. */
 static const Change changes[] = {
+    {{2, {9, 93}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {2, {0, 93}, 0, {0}, 0}, 0},
     {{2, {9, 65}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {2, {0, 65}, 0, {0}, 0}, 0},
     {{2, {9, 3}, 0, {0}, 0},
      {2, {0, 4}, 0, {0}, 0},

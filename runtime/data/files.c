@@ -203,22 +203,64 @@ begin_file(RtNode *n)
     return OK;
 }
 
+/* Opens the file that has its turn; *end instead when none is left. */
+static Status
+have_file(RtNode *n, bool *end)
+{
+    Files *s = n->state;
+    TRY(find_file(n));
+    *end = s->at >= s->paths.len;
+    return *end || s->open ? OK : begin_file(n);
+}
+
+static void
+leave_file(Files *s)
+{
+    close_file(s);
+    s->at++;
+    s->has_file = false;
+}
+
 static Status
 files_next(RtNode *n, RtElement *e, bool *end)
 {
     Files *s = n->state;
-    for (;; s->at++, s->has_file = false) {
-        TRY(find_file(n));
-        *end = s->at >= s->paths.len;
+    for (;; leave_file(s)) {
+        TRY(have_file(n, end));
         if (*end)
             return OK;
-        if (!s->open)
-            TRY(begin_file(n));
         TRY(s->format->next(&s->file, e, end));
         s->file.record += !*end;
         if (!*end)
             return OK;
-        close_file(s);
+    }
+}
+
+/* Leaves as many of num records out as the file has; how many in *out. */
+static Status
+skip_records(RtFile *f, int64_t left, int64_t num, int64_t *out)
+{
+    *out = num < left ? num : left;
+    f->record += *out;
+    TRY(rt_stream_seek(f->stream,
+                       rt_stream_at(f->stream) + *out * f->node->bytes[0]));
+    return *out < num ? rt_file_finish(f->stream) : OK;
+}
+
+static Status
+files_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    Files *s = n->state;
+    if (!s->format->count)
+        return rt_node_drop(n, num, e, end);
+    for (int64_t skipped;; leave_file(s), num -= skipped) {
+        TRY(have_file(n, end));
+        if (*end)
+            return OK;
+        int64_t left = s->format->count(&s->file) - s->file.record;
+        TRY(skip_records(&s->file, left, num, &skipped));
+        if (skipped == num)
+            return OK;
     }
 }
 
@@ -258,7 +300,7 @@ files_archive(RtNode *n, RtArchive *ar)
 }
 
 static const RtNodeOps files_ops = {files_next, files_rewind, files_archive,
-                                    NULL};
+                                    files_skip};
 
 /* ---- making one ---------------------------------------------------------- */
 

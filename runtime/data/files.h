@@ -37,6 +37,10 @@ typedef struct RtFileFormat {
      * record number f->record is next; NULL: one stream, at a place that was
      * noted. */
     Status (*seek)(RtFile *f);
+    /* How many records there are, which lie one after the other in the stream
+     * and have the bytes of component 0 each; NULL: it is known when they are
+     * read. */
+    int64_t (*count)(const RtFile *f);
 } RtFileFormat;
 
 extern const RtFileFormat rt_npy_format, rt_npz_format, rt_idx_format,

@@ -205,5 +205,13 @@ idx_next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFileFormat rt_idx_format = {
-    .is_packed = rt_is_gzip, .begin = idx_begin, .next = idx_next};
+static int64_t
+idx_count(const RtFile *f)
+{
+    return *(const int64_t *)f->state;
+}
+
+const RtFileFormat rt_idx_format = {.is_packed = rt_is_gzip,
+                                    .begin = idx_begin,
+                                    .next = idx_next,
+                                    .count = idx_count};

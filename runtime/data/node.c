@@ -99,8 +99,8 @@ rt_node_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-static Status
-take_and_drop(RtNode *n, int64_t num, RtElement *e, bool *end)
+Status
+rt_node_drop(RtNode *n, int64_t num, RtElement *e, bool *end)
 {
     for (int64_t i = 0; i < num && !*end; i++)
         TRY(rt_node_next(n, e, end));
@@ -114,7 +114,7 @@ rt_node_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
     if (n->ended)
         return OK;
     if (!n->ops->skip)
-        return take_and_drop(n, num, e, end);
+        return rt_node_drop(n, num, e, end);
     if (rt_data_is_stopped(n->client))
         return rt_data_stopped();
     TRY(n->ops->skip(n, num, e, end));

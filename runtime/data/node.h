@@ -73,6 +73,8 @@ Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
 /* Leaves num elements out; *end instead when there are fewer.  e is room for
  * one, whose content is lost. */
 Status rt_node_skip(RtNode *n, int64_t num, RtElement *e, bool *end) MUST_USE;
+/* The same, where each of them is made: for a skip that cannot do better. */
+Status rt_node_drop(RtNode *n, int64_t num, RtElement *e, bool *end) MUST_USE;
 Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
 /* Whether n gives elements of a cache as they are: to one that borrows without
  * a copy. */

@@ -271,4 +271,12 @@ next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFileFormat rt_npy_format = {.begin = begin, .next = next};
+static int64_t
+count(const RtFile *f)
+{
+    const RtNpyHeader *h = f->state;
+    return h->shape[0];
+}
+
+const RtFileFormat rt_npy_format = {
+    .begin = begin, .next = next, .count = count};

@@ -23,6 +23,7 @@ typedef struct Stage {
     int64_t first;   /* window: where in the ring the oldest is */
     char **ring;     /* window: room for as many elements as one has */
     bool any;        /* repeat: this pass had an element */
+    bool may_fail;   /* map: its function may end the run */
 } Stage;
 
 static Status
@@ -61,6 +62,34 @@ map_next(RtNode *n, RtElement *e, bool *end)
     e->rows = s->in.rows;
     return s->fn->call(s->fn, (void *const *)s->in.data, (void *const *)e->data,
                        s->in.rows);
+}
+
+/* An element that is left out does not end the run, so that of a function that
+ * may each is made. */
+static Status
+map_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    Stage *s = n->state;
+    return s->may_fail ? rt_node_drop(n, num, e, end)
+                       : rt_node_skip(n->input, num, &s->in, end);
+}
+
+static void
+note_effect(IrOp *op, void *may_fail)
+{
+    IrEffect effect = ir_op_info[op->kind].effect;
+    if (effect != PURE && effect != CONTROL)
+        *(bool *)may_fail = true;
+}
+
+static bool
+may_fail(const RtNode *n)
+{
+    const IrFunc *fn = ir_func_find(n->module, n->stage->func);
+    bool may = !fn;
+    if (fn)
+        ir_walk(fn->body, note_effect, &may);
+    return may;
 }
 
 /* The element is made in its place; if the function rejects it, the next one is
@@ -108,6 +137,21 @@ batch_next(RtNode *n, RtElement *e, bool *end)
     }
     *end = e->rows == 0 || (drop_remainder && e->rows < size);
     return OK;
+}
+
+/* The last one is made, as it may have less rows, or be dropped.  An input that
+ * cannot have so many elements has ended. */
+static Status
+batch_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    Stage *s = n->state;
+    int64_t before;
+    if (num == 0)
+        return OK;
+    *end = __builtin_mul_overflow(num - 1, n->stage->ints[0], &before);
+    if (!*end)
+        TRY(rt_node_skip(n->input, before, &s->in, end));
+    return *end ? OK : batch_next(n, e, end);
 }
 
 /* The rows of the current batch are given one by one. */
@@ -430,9 +474,9 @@ rt_pipeline_shard_rows(RtNode **last, int num, int index)
 /* ---- constructors -------------------------------------------------------- */
 
 static const RtNodeOps stage_ops[NUM_STAGES] = {
-    [STAGE_map] = {map_next, stage_rewind, nothing_archive, NULL},
+    [STAGE_map] = {map_next, stage_rewind, nothing_archive, map_skip},
     [STAGE_filter] = {filter_next, stage_rewind, nothing_archive, NULL},
-    [STAGE_batch] = {batch_next, stage_rewind, nothing_archive, NULL},
+    [STAGE_batch] = {batch_next, stage_rewind, nothing_archive, batch_skip},
     [STAGE_unbatch] = {unbatch_next, stage_rewind, unbatch_archive, NULL},
     [STAGE_window] = {window_next, stage_rewind, window_archive, NULL},
     [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_archive, NULL},
@@ -471,6 +515,7 @@ simple_new(RtNode *n, const RtDataOptions *options)
         TRY(check_one_shape(n));
     if (ir_stage_info[kind].has_func)
         s->fn = options->client->function(options->client, n->stage->func);
+    s->may_fail = kind == STAGE_map && may_fail(n);
     if (kind == STAGE_window)
         s->ring = rt_element_new(n).data;
     s->in = rt_element_new(n->input);

@@ -53,10 +53,22 @@ zip_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
+/* Batches of two are made, since their rows are compared. */
+static Status
+zip_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+{
+    RtElement other = {.data = e->data + n->input->stage->types.len};
+    if (is_batch(n->input) && is_batch(n->other))
+        return rt_node_drop(n, num, e, end);
+    TRY(rt_node_skip(n->input, num, e, end));
+    return *end ? OK : rt_node_skip(n->other, num, &other, end);
+}
+
 void
 rt_zip_new(RtNode *n)
 {
-    static const RtNodeOps ops = {zip_next, join_rewind, join_archive, NULL};
+    static const RtNodeOps ops = {zip_next, join_rewind, join_archive,
+                                  zip_skip};
     n->ops = &ops;
 }
 

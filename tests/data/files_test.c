@@ -141,6 +141,23 @@ npy_rows_are_elements(void **state)
     assert_string_equal(
         steps_of(NPY("i16[2]") "batch size=2 drop_remainder=0 : i16[b2, 2]", 2),
         "[[1 2]]/[[3 4]]; [[5 6]]/[]");
+    assert_string_equal(
+        steps_of(NPY("i16[2]") "repeat count=2 : i16[2]\n"
+                               "skip count=1 : i16[2]\n"
+                               "batch size=8 drop_remainder=0 : i16[b8, 2]",
+                 1),
+        "[[3 4] [5 6] [1 2] [3 4] [5 6]]");
+    assert_string_equal(
+        steps_of(
+            NPY("i16[2]") "skip count=2 : i16[2]\nrepeat count=2 : i16[2]\n"
+                          "batch size=8 drop_remainder=0 : i16[b8, 2]",
+            1),
+        "[[5 6] [5 6]]");
+    assert_string_equal(
+        steps_of(NPY("i16[2]") "skip count=4 : i16[2]\n"
+                               "batch size=8 drop_remainder=0 : i16[b8, 2]",
+                 1),
+        "");
 }
 
 static void

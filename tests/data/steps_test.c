@@ -131,6 +131,21 @@ static const Row rows[] = {
      BATCH(8), NULL, 1, ""},
     {"skip_more_than_is_taken", RANGE(0, 10) TAKE(3) SKIP(4) BATCH(8), NULL, 1,
      ""},
+    {"skip_mapped", RANGE(0, 1000000000003) MAP(twice, "i64")
+     SKIP(1000000000000) BATCH(2), NULL, 1,
+     "[2000000000000 2000000000002]; [2000000000004]"},
+    {"skip_many_batches", RANGE(0, 1000000000003)
+     "batch size=2 drop_remainder=1 : i64[2]\nskip count=500000000000 : "
+     "i64[2]\n" BATCH_OF(8, "2"), NULL, 1, "[[1000000000000 1000000000001]]"},
+    {"skip_all_batches", RANGE(0, 1000000000003)
+     "batch size=2 drop_remainder=1 : i64[2]\nskip count=500000000001 : "
+     "i64[2]\n" BATCH_OF(8, "2"), NULL, 1, ""},
+    {"skip_fails", RANGE(0, 9) MAP(no5, "i64") SKIP(7) BATCH(8), NULL, 1,
+     "error: there is a 5"},
+    {"skip_a_rest", RANGE(0, 7) BATCH(3) "\nskip count=3 : i64[b3]", NULL, 1,
+     ""},
+    {"skip_batches_beyond", RANGE(0, 7) BATCH(3)
+     "\nskip count=9223372036854775807 : i64[b3]", NULL, 1, ""},
     {"skip_tensors", "tensors count=4 data=hex\"01020304\" : u8\n"
      "skip count=2 : u8\nbatch size=8 drop_remainder=0 : u8[b8]", NULL, 1,
      "[3 4]"},
@@ -269,6 +284,14 @@ static const Joined joined[] = {
      RANGE(7, 10)},
     {{"zip_of_fewer", RANGE(0, 2) ZIP PAIRS(2), NULL, 2, "[0]+[7]/[1]+[8]"},
      RANGE(7, 10)},
+    {{"zip_skipped", RANGE(0, 1000000000003) ZIP
+     "skip count=1000000000001 : i64, i64\n" PAIRS(2), NULL, 1,
+     "[1000000000001 1000000000002]+[1000000000008 1000000000009]"},
+     RANGE(7, 2000000000000)},
+    {{"zip_skipped_batches", RANGE(0, 5) BATCH(2) "\nzip with @second : "
+     "i64[b2], i64[b2] at 3:4+5\nskip count=3 : i64[b2], i64[b2]", NULL, 1,
+     "error: test.tfd:3:4: a batch of 1 rows beside one of 2; zip the datasets "
+     "before .batch(n)"}, RANGE(7, 13) BATCH(2)},
     {{"zip_of_batches", RANGE(0, 5) BATCH(2) "\nzip with @second : i64[b2], "
      "i64[b2]", NULL, 1, "[0 1]+[7 8]; [2 3]+[9 10]; [4]+[11]"},
      RANGE(7, 12) BATCH(2)},

@@ -347,17 +347,6 @@ is_of_a_job(const RtResolveOptions *options, const RtClusterSpec *spec)
            options->cluster_file || getenv("TF_CONFIG");
 }
 
-/* Of a process that has found no others. */
-static Status
-check_uses_alone(Arena *a, const Options *o, const RtStartConfig *start,
-                 const Plan *plan)
-{
-    RtClusterSpec spec;
-    TRY(rt_resolve(a, rt_environment(), &start->resolve, &spec));
-    return is_of_a_job(&start->resolve, &spec) ? OK
-                                               : check_uses(o, RUN_ALONE, plan);
-}
-
 /* Without a plan, the options say which kind of job it is. */
 static Status
 print_resolved(Arena *a, const Options *o, Plan **plan)
@@ -575,6 +564,7 @@ static Status
 run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
 {
     RtStartConfig start;
+    RtClusterSpec spec;
     take_link(o, options);
     TRY(take_start(o, &start));
     if (!rt_is_launched()) {
@@ -582,11 +572,12 @@ run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
         TRY(check_wire(o, "zmq"));
     }
     if (strategy_of(plan)->servers)
-        TRY(rt_find_task(a, &start, &options->task));
+        TRY(rt_find_task(a, &start, &spec, &options->task));
     else
-        TRY(rt_find_job(a, &start, &options->job));
-    if (!options->task && !options->job)
-        TRY(check_uses_alone(a, o, &start, plan));
+        TRY(rt_find_job(a, &start, &spec, &options->job));
+    bool is_alone = !options->task && !options->job;
+    if (is_alone && !is_of_a_job(&start.resolve, &spec))
+        TRY(check_uses(o, RUN_ALONE, plan));
     options->end = &job_end;
     catch_interrupts();
     return rt_run(plan, options);

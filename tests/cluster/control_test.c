@@ -298,8 +298,9 @@ expect_no_job(const char *key_file, const char *part)
     RtStartConfig config = {
         .resolve = {.rank = 0, .size = 2, .join = "127.0.0.1:1"},
         .key_file = key_file};
+    RtClusterSpec spec;
     const RtJobOptions *job;
-    Status st = rt_find_job(a, &config, &job);
+    Status st = rt_find_job(a, &config, &spec, &job);
     assert_non_null(st);
     if (!strstr(status_message(st), part))
         fail_msg("\"%s\" is not in: %s", part, status_message(st));

@@ -102,9 +102,9 @@ find_parent(Arena *a, RtJobOptions *job)
 }
 
 Status
-rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
+rt_find_job(Arena *a, const RtStartConfig *config, RtClusterSpec *spec,
+            const RtJobOptions **out)
 {
-    RtClusterSpec *spec = NEW(a, RtClusterSpec);
     RtJobOptions *job = NEW(a, RtJobOptions);
     *out = NULL;
     TRY(rt_resolve(a, rt_environment(), &config->resolve, spec));
@@ -186,13 +186,13 @@ find_interface(Arena *a, RtTaskOptions *task)
 }
 
 Status
-rt_find_task(Arena *a, const RtStartConfig *config, const RtTaskOptions **out)
+rt_find_task(Arena *a, const RtStartConfig *config, RtClusterSpec *spec,
+             const RtTaskOptions **out)
 {
     RtTaskOptions *task = NEW(a, RtTaskOptions);
-    RtClusterSpec spec;
     *out = NULL;
     TRY(rt_resolve_role(a, rt_environment(), &config->resolve, has_key(config),
-                        task, &spec));
+                        task, spec));
     if (task->role == RT_ROLE_alone)
         return OK;
     TRY(find_interface(a, task));

@@ -21,13 +21,14 @@ typedef struct RtStartConfig {
     atomic_bool *dump;          /* as RtJobOptions */
 } RtStartConfig;
 
-/* *out is NULL where this process is alone, else in a. */
-Status rt_find_job(Arena *a, const RtStartConfig *config,
+/* *out is NULL where this process is alone, else in a; *spec, whose contents
+ * are in a, is what was found of the job, also where that is one process. */
+Status rt_find_job(Arena *a, const RtStartConfig *config, RtClusterSpec *spec,
                    const RtJobOptions **out) MUST_USE;
 
 /* The same of a parameter-server job: *out is NULL where this process is
  * coordinator, server and worker at once. */
-Status rt_find_task(Arena *a, const RtStartConfig *config,
+Status rt_find_task(Arena *a, const RtStartConfig *config, RtClusterSpec *spec,
                     const RtTaskOptions **out) MUST_USE;
 /* The job's RT_JOB_KEY bytes: those of --key, else the launcher's; NULL: there
  * are none. */

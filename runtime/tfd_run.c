@@ -304,6 +304,7 @@ print_status(Arena *a, const Options *o)
     RtInquiryAnswer answer;
     const char *of = options_value(o, OPT_STATUS, "");
     const char *wrong = rt_wrong_address(a, of);
+    TRY(tfd_run_check_answer(o, OPT_STATUS));
     if (!rt_is_number(of) && wrong)
         return status_new(STATUS_USAGE,
                           "--status: %s, and no process id of the tfd-run -n "
@@ -584,17 +585,20 @@ run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
 }
 
 static Status
-print_info(Arena *a, const Plan *plan)
+print_info(Arena *a, const Options *o, Plan **plan)
 {
     Str s = str_new(a);
-    plan_print_info(&s, plan);
+    TRY(tfd_run_check_answer(o, OPT_INFO));
+    TRY(plan_read(a, options_operand(o), plan));
+    plan_print_info(&s, *plan);
     return file_write("-", str_text(&s), s.len);
 }
 
 static Status
-print_devices(Arena *a)
+print_devices(Arena *a, const Options *o)
 {
     Str s = str_new(a);
+    TRY(tfd_run_check_answer(o, OPT_LIST));
     rt_print_devices(a, &s);
     return file_write("-", str_text(&s), s.len);
 }
@@ -611,15 +615,15 @@ run(Arena *a, int argc, char **argv, Plan **plan)
         return file_write("-", answer, strlen(answer));
     TRY(take_limits(o));
     if (options_given(o, OPT_LIST))
-        return print_devices(a);
+        return print_devices(a, o);
     if (options_given(o, OPT_STATUS))
         return print_status(a, o);
     if (options_given(o, OPT_RESOLVE))
         return print_resolved(a, o, plan);
+    if (options_given(o, OPT_INFO))
+        return print_info(a, o, plan);
     TRY(take_options(a, o, &options));
     TRY(plan_read(a, options_operand(o), plan));
-    if (options_given(o, OPT_INFO))
-        return print_info(a, *plan);
     if (options_given(o, OPT_LOCAL_CLUSTER) && !rt_is_launched())
         return keep_local_cluster(a, o, *plan, argc, argv);
     RtRestartPolicy policy;

@@ -5,10 +5,12 @@
  * and who gives --staleness to a mirrored plan that it waits: an option that
  * cannot have an effect is an error.  One that has none in some processes of a
  * job that has it (all may be started by the same line) is none.  Options
- * without a row have an effect in every run.
+ * without a row have an effect in every run.  Beside --resolve those of the
+ * run may stand whose process it tells.
  */
 #include "runtime/tfd_run_uses.h"
 
+#include <stdio.h>
 #include "ir/base/message.h"
 #include "runtime/tfd_run_options.h"
 
@@ -64,6 +66,51 @@ static const OptionUse uses[] = {
     {OPT_METRICS, OF_TASKS, NULL},
     {OPT_PLACEMENT, OF_TASKS, NULL},
 };
+
+/* ---- answers instead of a run ------------------------------------------- */
+
+/* What has an effect beside it: at most one option, and whether the plan has.
+ */
+typedef struct Answer {
+    int option, beside;
+    bool has_plan;
+} Answer;
+
+static const Answer answers[] = {
+    {OPT_INFO, OPT_LIMIT, true},
+    {OPT_LIST, OPT_LIST, false},
+    {OPT_STATUS, OPT_KEY, false},
+};
+
+static Status
+no_effect_beside(const char *what, const char *answer)
+{
+    return status_new(STATUS_USAGE,
+                      "%s has no effect beside --%s, which runs nothing: leave "
+                      "one of them out",
+                      what, answer);
+}
+
+Status
+tfd_run_check_answer(const Options *o, int answer)
+{
+    const OptionRow *rows = tfd_run_options.rows;
+    const Answer *is = answers;
+    char name[64];
+    while (is->option != answer)
+        is++;
+    for (int i = 0; i < NUM_OPTS; i++) {
+        if (!options_given(o, i) || i == answer || i == is->beside)
+            continue;
+        snprintf(name, sizeof name, "--%s", rows[i].name);
+        return no_effect_beside(name, rows[answer].name);
+    }
+    return options_operand(o) && !is->has_plan
+               ? no_effect_beside(options_operand(o), rows[answer].name)
+               : OK;
+}
+
+/* ---- runs --------------------------------------------------------------- */
 
 static Status
 no_effect_alone(const char *name, const IrStrategyInfo *strategy)

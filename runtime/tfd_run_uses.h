@@ -18,6 +18,10 @@ typedef enum RunKind {
     RUN_LOCAL_CLUSTER, /* --local-cluster */
 } RunKind;
 
+/* STATUS_USAGE: an option or an operand is given that has no effect beside
+ * `answer`, which prints something instead of a run. */
+Status tfd_run_check_answer(const Options *o, int answer) MUST_USE;
+
 /* STATUS_USAGE: an option is given that has no effect in such a run. */
 Status tfd_run_check_uses(const Options *o, RunKind kind,
                           const IrStrategyInfo *strategy) MUST_USE;

@@ -232,6 +232,34 @@ launchers_are_recognised(void **state)
         skip();
 }
 
+/* What prints an answer instead of a run refuses what it would ignore. */
+static void
+answers_stand_alone(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    static const char *const wrong[][2] = {
+        {"x.tfp --info --checkpoint c",
+         "--checkpoint has no effect beside --info, which runs nothing: leave "
+         "one of them out"},
+        {"x.tfp --info --list-devices", "--info has no effect beside --list-"},
+        {"x.tfp --list-devices", "x.tfp has no effect beside --list-devices"},
+        {"--status 1 --key k --quiet", "--quiet has no effect beside --status"},
+    };
+    char *here = getcwd(NULL, 0);
+    assert_int_equal(chdir(dir), 0);
+    write_text("x.tfd", "main { print(1) }\n");
+    run_ok(a, "tfdc x.tfd");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Ran r = run(a, "tfd-run %s", wrong[i][0]);
+        if (r.code != 2 || !strstr(r.err, wrong[i][1]))
+            fail_msg("%s: exit status %d\n%s", wrong[i][0], r.code, r.err);
+    }
+    run_ok(a, "tfd-run x.tfp --info --limit plan=9M");
+    assert_int_equal(chdir(here), 0);
+    free(here);
+}
+
 int
 main(void)
 {
@@ -244,6 +272,7 @@ main(void)
         cmocka_unit_test(wrong_input_exits_with_1),
         cmocka_unit_test(resolve_exits_by_what_is_wrong),
         cmocka_unit_test(launchers_are_recognised),
+        cmocka_unit_test(answers_stand_alone),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

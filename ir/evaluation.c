@@ -44,3 +44,29 @@ ir_is_evaluators_iter(const IrModule *m, const char *iter)
         ir_walk(evaluation, look_at, &s);
     return s.found;
 }
+
+typedef struct Summaries {
+    const IrModule *module;
+    int num;
+} Summaries;
+
+static void
+count_summary(IrOp *op, void *data)
+{
+    Summaries *s = data;
+    s->num += op->kind == OP_summary;
+    if (op->kind == OP_launch)
+        ir_walk(ir_func_find(s->module, ir_text(op, A_program))->body,
+                count_summary, s);
+}
+
+bool
+ir_has_summary(const IrModule *m, bool evaluates)
+{
+    Summaries all = {.module = m}, evaluators = {.module = m};
+    IrBlock *evaluation = ir_evaluation(m);
+    if (evaluation)
+        ir_walk(evaluation, count_summary, &evaluators);
+    ir_walk(ir_main(m)->body, count_summary, &all);
+    return evaluates ? evaluators.num > 0 : all.num > evaluators.num;
+}

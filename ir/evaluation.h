@@ -10,5 +10,8 @@
 IrBlock *ir_evaluation(const IrModule *m);
 /* Whether an evaluator alone takes elements of the iterator. */
 bool ir_is_evaluators_iter(const IrModule *m, const char *iter);
+/* Whether an evaluator, or who executes the rest of main, has a summary, also
+ * in a step. */
+bool ir_has_summary(const IrModule *m, bool evaluates);
 
 #endif

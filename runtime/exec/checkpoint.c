@@ -22,6 +22,7 @@
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live.h"
 #include "ir/base/minmax.h"
+#include "ir/evaluation.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/output.h"
@@ -404,8 +405,8 @@ calls_main(const RtRun *run)
 static bool
 has_events(const RtRun *run)
 {
-    return run->has_summary && rt_is_chief(run) &&
-           (calls_main(run) || run->evaluator);
+    return rt_is_chief(run) && (calls_main(run) || run->evaluator) &&
+           ir_has_summary(run->module, run->evaluator != NULL);
 }
 
 /* Beside the coordinator's. */

@@ -96,8 +96,7 @@ struct RtRun {
     struct RtNanCheck *nan_check;     /* NULL: numbers may be of any kind */
     _Atomic(const IrOp *) not_finite; /* that showed such a scalar; or NULL */
     bool has_warned;                  /* of it */
-    bool has_summary;
-    RtEvents *events; /* of summary; NULL: not recorded */
+    RtEvents *events;                 /* of summary; NULL: not recorded */
     RtResume resume;
 };
 

@@ -29,7 +29,6 @@ enum { MAX_NAMED = 3 }; /* in a message */
 Status
 rt_prepare_summary(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
-    run->has_summary = true;
     h->each = ir_int(h->op, A_each) != 0;
     fn->prints_each |= h->each;
     return rt_check_format(run, fn, h, 2);

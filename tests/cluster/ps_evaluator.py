@@ -28,9 +28,12 @@ LINE = re.compile(r"evaluator, step (\d+): count (\d+), table \[(.*)\],\n"
                   r"evaluator, step (\d+): test 6\n")
 
 
+def source_of(name):
+    return os.path.join(ROOT, "tests", "cluster", "ps", name + ".tfd")
+
+
 def plan(name):
-    source = os.path.join(ROOT, "tests", "cluster", "ps", name + ".tfd")
-    subprocess.run([TFDC, source, "-o", name + ".tfp"], check=True)
+    subprocess.run([TFDC, source_of(name), "-o", name + ".tfp"], check=True)
     return name + ".tfp"
 
 
@@ -107,16 +110,33 @@ def short(made):
           code == 0 and evaluations(out) == ([1], True), out + err)
 
 
-def summaries(made):
+def folders_of_events(made):
+    """Each of them once for each file in it."""
     anew()
+    shutil.rmtree("events", ignore_errors=True)
     code, out, err = run(made, *JOB, *SAVES, "4", "--log-dir", "events")
-    folders = sorted(os.path.relpath(d, "events")
-                     for d, _, files in os.walk("events") if files)
-    files = [f for _, _, found in os.walk("events") for f in found]
-    check("its summaries have a folder of their own",
-          code == 0 and "evaluator" in folders, f"{folders} {out} {err}")
-    check("... and servers and workers, which write none, have no file",
-          len(files) == 2, f"{files}")
+    folders = [os.path.relpath(d, "events")
+               for d, _, files in os.walk("events") for _ in files]
+    return sorted(folders), f"{code} {folders} {out} {err}"
+
+
+def with_summary_in_main():
+    with open(source_of("evaluated")) as f:
+        text = f.read()
+    with open("both.tfd", "w") as f:
+        f.write(text.replace("    join()\n", "    join()\n"
+                             "    summary(\"round\", count, count)\n", 1))
+    subprocess.run([TFDC, "both.tfd", "-o", "both.tfp"], check=True)
+    return "both.tfp"
+
+
+def summaries(made):
+    folders, text = folders_of_events(made)
+    check("tasks that write no summary, the coordinator too, have no file",
+          folders == ["evaluator"], text)
+    folders, text = folders_of_events(with_summary_in_main())
+    check("summaries of an evaluator are in a folder beside the coordinator's",
+          folders == [".", "evaluator"], text)
 
 
 # ---- what happens to it -----------------------------------------------------

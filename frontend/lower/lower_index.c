@@ -191,9 +191,11 @@ read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
         return slice_known(cx, s, size.c, x);
     if (is_common(cx, size))
         return slice_common(cx, s, size, x);
-    fe_error(cx, s->loc,
-             "a part of the batch, whose length is known only when the "
-             "program runs");
+    fe_error_note(cx, s->loc,
+                  "skip, take and filter of the dataset leave elements out; "
+                  "in a step, where(keep, x, 0.0) leaves them out of a sum",
+                  "a part of the batch, whose length is known only when the "
+                  "program runs");
     return false;
 }
 

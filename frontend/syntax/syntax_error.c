@@ -718,6 +718,18 @@ report_open_bracket(FeParser *ps, const Expected *set)
     return true;
 }
 
+/* let x = while …, which is no attempt to give something that name. */
+static bool
+is_statement_in_expression(const FeParser *ps, const Expected *set)
+{
+    static const int words[] = {T_FOR,   T_WHILE,    T_IF,  T_ELSE, T_RETURN,
+                                T_BREAK, T_CONTINUE, T_LET, T_MUT};
+    for (int i = 0; i < COUNT(words); i++)
+        if (ps->last.kind == words[i])
+            return expects(set, "a number");
+    return false;
+}
+
 static void
 report_expected(FeParser *ps, const Expected *set)
 {
@@ -735,6 +747,10 @@ report_expected(FeParser *ps, const Expected *set)
         fe_syntax_error(ps, place_of_error(ps), "expected %s%s, not %s%s",
                         wanted, after, reserved, spelling(ps, &ps->last));
     note_open_bracket(ps);
+    if (*reserved && !is_missing(ps) && !is_statement_in_expression(ps, set))
+        fe_note(ps, ps->last.place,
+                "choose another name: %s is a word of the language",
+                spelling(ps, &ps->last));
 }
 
 /* On a line with an error already this one most often comes from that. */

@@ -26,6 +26,7 @@
 #include <string.h>
 #include "ir/base/message.h"
 #include "ir/device/device.h"
+#include "ir/plan/target.h"
 #include "ir/rules/tf32.h"
 #include "runtime/coll/algorithm/reduce.h"
 #include "runtime/exec/end.h"
@@ -495,6 +496,18 @@ compare_op(TfdCall *call, int32_t index)
 
 /* ---- a run that compares ------------------------------------------------- */
 
+/* Code of a GPU, and with it the programs that enqueue kernels. */
+static bool
+has_code_to_compare(const Plan *p)
+{
+    for (int i = 0; i < p->num_codes; i++) {
+        const TargetInfo *t = p->codes[i].target;
+        if (t && !target_formats[t->device].hosts)
+            return true;
+    }
+    return false;
+}
+
 Status
 rt_open_comparison(RtRun *run)
 {
@@ -507,6 +520,12 @@ rt_open_comparison(RtRun *run)
         return status_new(STATUS_USAGE,
                           "--compare needs all replicas in one process: run "
                           "it without others");
+    if (!has_code_to_compare(run->plan))
+        return status_new(STATUS_USAGE,
+                          "--compare cpu compares what a GPU computes with the "
+                          "CPU, and this plan has code for CPUs alone: leave "
+                          "it out, or tfdc --target native,sm_80 makes a plan "
+                          "for both");
     RtComparison *c = run->comparison = NEW(run->arena, RtComparison);
     int threads = run->options->num_threads;
     c->hooks = rt_hooks;

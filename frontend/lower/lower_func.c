@@ -260,6 +260,26 @@ signature(Lower *cx, const char *name, const AstList *params)
     return str_text(&s);
 }
 
+/* One value, next(it), that has as many fields as there are parameters. */
+static const char *
+taken_apart_note(Lower *cx, const FeCall *call, const AstList *params)
+{
+    const FeArg *arg = call->args;
+    const FeNest *nest =
+        call->num_args == 1 && arg->node && arg->value->kind == FE_NEST
+            ? &arg->value->nest
+            : NULL;
+    if (!nest || nest->len != params->len)
+        return NULL;
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < params->len; i++)
+        str_addf(&s, "%s%s", i ? ", " : "", params->data[i]->formal.name);
+    const char *names = str_text(&s);
+    return fe_format(
+        cx, "take it apart before: let (%s) = %s, and write %s(%s)", names,
+        fe_ast_text(cx->arena, arg->node), call->name, names);
+}
+
 /* The call with the argument, for a number of which an example can be given. */
 static const char *
 missing_note(Lower *cx, const FeCall *call, const AstList *params,
@@ -269,6 +289,9 @@ missing_note(Lower *cx, const FeCall *call, const AstList *params,
         const char *name, *value;
     } examples[] = {{"n_in", "4"},  {"n_out", "4"}, {"width", "8"}, {"n", "10"},
                     {"heads", "2"}, {"size", "3"},  {"lr", "0.01"}};
+    const char *apart = taken_apart_note(cx, call, params);
+    if (apart)
+        return apart;
     Loc loc = call->loc;
     Loc end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
     const char *is = signature(cx, call->name, params);

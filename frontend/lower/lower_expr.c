@@ -126,14 +126,30 @@ operand_note(Lower *cx, const FeValue *v, Loc loc)
     return v->kind == FE_STRING ? joined_note(cx, loc) : NULL;
 }
 
+/* A list whose items are alike may have been meant as a tensor. */
+static const char *
+nest_note(Lower *cx, const FeValue *v)
+{
+    const FeNest *nest = &v->nest;
+    IrType first, other;
+    bool is_alike = nest->kind == NEST_LIST && nest->len &&
+                    fe_type_of(cx, nest->items[0], &first);
+    for (int i = 1; is_alike && i < nest->len; i++)
+        is_alike = fe_type_of(cx, nest->items[i], &other) &&
+                   first.dtype == other.dtype &&
+                   ir_type_same_shape(&first, &other);
+    return is_alike ? "make a tensor of the list, stack(x, axis = -1), or go "
+                      "through its items: [a + b for (a, b) in zip(x, y)]"
+                    : "go through the items: [a + b for (a, b) in zip(x, y)]";
+}
+
 /* A list of scalars counts as a tensor, other nests do not. */
 static bool
 check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
 {
     IrType t;
     if (v->kind == FE_NEST && !fe_type_of(cx, v, &t)) {
-        fe_error_note(cx, loc,
-                      "go through the items: [a + b for (a, b) in zip(x, y)]",
+        fe_error_note(cx, loc, nest_note(cx, v),
                       "arithmetic does not go into %s", fe_describe(cx, v));
         return false;
     }

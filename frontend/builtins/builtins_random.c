@@ -232,17 +232,31 @@ draw_counted(Draw *d, const FeArgs *in, const Params *p)
     return true;
 }
 
+/* The parameters of the function around. */
+static const char *
+params_around(Lower *cx, int *n)
+{
+    Str names = str_new(cx->arena);
+    const FeScope *s = cx->scope;
+    while (s && s->kind != SCOPE_FUNC)
+        s = s->parent;
+    *n = s ? s->names.len : 0;
+    for (int i = 0; i < *n; i++)
+        str_addf(&names, "%s%s", i ? ", " : "", s->names.data[i]->name);
+    return *n ? str_text(&names) : "x";
+}
+
 /* The call with an index, and where that comes from: a function of x gets i
- * beside it. */
+ * beside it, one of (x, y) both as a tuple e. */
 static const char *
 index_note(Lower *cx, const FeArgs *in)
 {
     Loc loc = in->loc, end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
-    const FeScope *s = cx->scope;
-    while (s && s->kind != SCOPE_FUNC)
-        s = s->parent;
-    const char *x = s && s->names.len ? s->names.data[0]->name : "x";
+    int n;
+    const char *all = params_around(cx, &n), *x = n > 1 ? "e" : all;
     const char *i = strcmp(x, "i") == 0 ? "k" : "i";
+    const char *apart =
+        n > 1 ? fe_format(cx, ", with let (%s) = e in it,", all) : "";
     const char *call = fe_edit(
         cx, loc, end,
         fe_format(cx, "%sindex = %s", in->call->num_args ? ", " : "", i));
@@ -251,9 +265,9 @@ index_note(Lower *cx, const FeArgs *in)
                "d.zip(range(n)).map(fn(x, i) = ...) numbers the elements";
     return fe_format(cx,
                      "write %s, and .zip(range(1000000).repeat()).map(fn(%s, "
-                     "%s) in place of .map(fn(%s): %s is the number of the "
+                     "%s)%s in place of .map(fn(%s): %s is the number of the "
                      "element, and the numbers drawn are the same in each pass",
-                     call, x, i, x, i);
+                     call, x, i, apart, all, i);
 }
 
 /* Numbers without an index are counted, which needs a variable. */

@@ -137,6 +137,9 @@ static const struct {
     {"relu6", "write clip($, 0.0, 6.0)"},
     {"hardtanh", "write clip($, -1.0, 1.0)"},
     {"clamp", "write clip($, low, high)"},
+    {"variance", "write std($) ** 2"},
+    {"Flatten", "write reshape(x, (len(x), n)), where n is the number of "
+                "elements of a row of the batch x"},
     {"input", "leave this line out: a value that is given to the program is a "
               "param, declared at the top level: param a: i32 = 3, which "
               "tfd-run --set a=4 sets"},

@@ -730,6 +730,19 @@ is_statement_in_expression(const FeParser *ps, const Expected *set)
     return false;
 }
 
+/* var(x) is the variance elsewhere. */
+static void
+note_reserved(FeParser *ps)
+{
+    const FeToken *t = &ps->last;
+    if (t->kind == T_VAR && *fe_rest_of_line(ps, t->place.end) == '(')
+        fe_note(ps, t->place, "the variance is std(...) ** 2");
+    else
+        fe_note(ps, t->place,
+                "choose another name: %s is a word of the language",
+                spelling(ps, t));
+}
+
 static void
 report_expected(FeParser *ps, const Expected *set)
 {
@@ -748,9 +761,7 @@ report_expected(FeParser *ps, const Expected *set)
                         wanted, after, reserved, spelling(ps, &ps->last));
     note_open_bracket(ps);
     if (*reserved && !is_missing(ps) && !is_statement_in_expression(ps, set))
-        fe_note(ps, ps->last.place,
-                "choose another name: %s is a word of the language",
-                spelling(ps, &ps->last));
+        note_reserved(ps);
 }
 
 /* On a line with an error already this one most often comes from that. */

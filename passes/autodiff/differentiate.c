@@ -534,7 +534,10 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
                      "gradient is zeros",
                      var);
         ir_note_library(d, grad->loc, grad->calls, own);
-        diag_note(d, own, "leave it out of the list, or use it in the loss");
+        diag_note(d, own,
+                  "leave it out of the list, or use it in the loss; "
+                  "trainable() has none that is declared with "
+                  "trainable(false)");
         ir_note_calls(d, grad->calls, own);
     }
     return zeros_like(&w->g, type);

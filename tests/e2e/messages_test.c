@@ -43,7 +43,7 @@ static const Mistake mistakes[] = {
      "    3 | fn slopes() = grad(w * w, (w, v))\n"
      "      |               ^~~~~~~~~~~~~~~~~~~\n"
      "program.tfd:3:15: note: leave it out of the list, or use it in the "
-     "loss\n"
+     "loss; trainable() has none that is declared with trainable(false)\n"
      "program.tfd:4:8: note: slopes is run from here\n",
      false},
     {"strategy parameter_server\n"

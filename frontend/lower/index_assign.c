@@ -308,6 +308,25 @@ update_nest(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
     return fe_value_with_items(cx->arena, old, items.data);
 }
 
+/* The call that does to rows of a variable what the assignment says. */
+static const char *
+scatter_note(Lower *cx, const AstNode *target, AstOp op, const IrVar *var)
+{
+    const AstList *items = &target->index.items;
+    const AstNode *index = items->data[0];
+    bool is_row = items->len == 1 && index->kind != AST_SLICE &&
+                  index->kind != AST_NONE && index->kind != AST_ELLIPSIS;
+    const char *verb = op == AST_OP_ADD   ? "add"
+                       : op == AST_OP_SUB ? "sub"
+                       : op == AST_OP_MUL ? "mul"
+                       : op == AST_OP_DIV ? "div"
+                                          : "update";
+    return fe_format(cx, "scatter_%s(%s, %s, values) %s rows of a variable",
+                     verb, var->name,
+                     is_row ? fe_ast_text(cx->arena, index) : "rows",
+                     op == AST_OP_NONE ? "writes" : "changes");
+}
+
 void
 fe_assign_index(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
                 const AstNode *node)
@@ -323,11 +342,7 @@ fe_assign_index(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
             fe_var_write(cx, next->var, op, value, node, node->loc);
         return;
     case FE_VAR:
-        fe_error_note(cx, target->loc,
-                      fe_format(cx,
-                                "scatter_update(%s, rows, values) writes "
-                                "rows of a variable",
-                                old->var->name),
+        fe_error_note(cx, target->loc, scatter_note(cx, target, op, old->var),
                       "a part of a variable cannot be assigned to");
         return;
     case FE_NEST:

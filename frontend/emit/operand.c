@@ -229,8 +229,8 @@ constant_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
     return ir_const_scalar(cx->block, s, loc);
 }
 
-static IrValue *
-no_tensor(Lower *cx, const FeValue *v, const char *note, Loc loc)
+IrValue *
+fe_no_tensor(Lower *cx, const FeValue *v, const char *note, Loc loc)
 {
     fe_error_note(cx, loc, note, "%s where a tensor is needed",
                   fe_describe(cx, v));
@@ -274,7 +274,7 @@ typed_operand(Lower *cx, FeValue *v, Loc loc)
     case FE_VAR:
         return fe_check_can_emit(cx, loc) ? fe_var_read(cx, v->var, loc) : NULL;
     default:
-        return no_tensor(cx, v, function_note(cx, v), loc);
+        return fe_no_tensor(cx, v, function_note(cx, v), loc);
     }
 }
 
@@ -361,7 +361,7 @@ list_operand(Lower *cx, FeValue *v, DType t, Loc loc)
     if (fe_value_has_poison(v))
         return NULL;
     if (!fe_list_shape(cx, v, &shape))
-        return no_tensor(cx, v, nest_note(cx, &v->nest), loc);
+        return fe_no_tensor(cx, v, nest_note(cx, &v->nest), loc);
     if (is_constant(v))
         return constant_list(cx, v, &shape, t, loc);
     IrValue **items = NEW_ARRAY(cx->arena, IrValue *, (size_t)v->nest.len);

@@ -18,6 +18,8 @@ IrValue *fe_operand_as(Lower *cx, FeValue *v, DType t, Loc loc);
 /* Several at their one dtype: untyped constants take that of the others, which
  * must agree. */
 bool fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc);
+/* NULL, and the message that v is none, with a note or NULL. */
+IrValue *fe_no_tensor(Lower *cx, const FeValue *v, const char *note, Loc loc);
 /* To be passed on and not computed with (reduce, gather, arguments of run): as
  * fe_operand, but per-replica values are welcome everywhere. */
 IrValue *fe_handle(Lower *cx, FeValue *v, Loc loc);

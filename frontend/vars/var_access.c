@@ -314,6 +314,22 @@ at_shape(Lower *cx, IrValue *x, const IrVar *v, Loc loc)
     return fe_tensor(fe_emit(cx, op));
 }
 
+/* Of zeros alone, which may be an initial value, the shape is not known. */
+static IrValue *
+operand_for(Lower *cx, FeValue *value, const IrVar *v, Loc loc)
+{
+    DType t = v->type.dtype;
+    if (value->kind != FE_BUILTIN || !fe_builtin_fills(value->builtin))
+        return fe_operand_as(cx, value, t, loc);
+    const char *dtype =
+        t == DT_f32 ? "" : fe_format(cx, ", dtype = %s", dtype_info[t].name);
+    return fe_no_tensor(cx, value,
+                        fe_format(cx, "call it: %s(%s.shape%s)",
+                                  fe_builtin_name(value->builtin), v->name,
+                                  dtype),
+                        loc);
+}
+
 /* ---- writing rows ------------------------------------------------------- */
 
 /* Parts of a variable along an axis, and what they become. */
@@ -457,7 +473,7 @@ fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
         write_slices(cx, v, op, value, loc);
         return;
     }
-    IrValue *x = fe_operand_as(cx, value, v->type.dtype, loc);
+    IrValue *x = operand_for(cx, value, v, loc);
     if (!x)
         return;
     x = at_shape(cx, x, v, loc);

@@ -36,7 +36,7 @@ typedef struct Cluster {
     int64_t place; /* grows along the order */
     /* of pass_fuse_order */
     bool placed;
-    int next_op, next_need; /* how far its dependences were visited */
+    int next_op, next_need;         /* how far its dependences were visited */
     VEC(struct Cluster *) waiting;  /* for this one's place */
     VEC(struct Cluster *) blockers; /* of an update: they come before it */
     int next_blocker;               /* all before it are placed */
@@ -157,6 +157,9 @@ bool pass_fuse_merge_acyclic(Fuse *f, Cluster *a, Cluster *b);
  * axes; *space the widest axes of the kernel. */
 bool pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b,
                         AxisSet *space);
+/* Whether c would be a good kernel, too, if the value of op, one of its
+ * operations, were among its results.  Uses f->axes. */
+bool pass_fuse_may_store(Fuse *f, const Cluster *c, const IrOp *op);
 
 /* ---- fuse_grow.c, fuse_extract.c ---------------------------------------- */
 

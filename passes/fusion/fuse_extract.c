@@ -5,7 +5,8 @@
  * 2. From the last cluster to the first the results needed from each are known.
  *    A value of another kernel is recomputed rather than read if that is cheap
  *    and takes no more reads (rematerialize), as what a normalisation and an
- *    activation make of the value before them, again in the gradient; if it
+ *    activation make of the value before them, again in the gradient, or the
+ *    differences of all pairs, of values much smaller than they are; if it
  *    only moves or converts elements of operands of contractions, which are
  *    packed in any case; or if it is a step's part of a value from outside of
  *    the loop.
@@ -140,12 +141,14 @@ is_given(const Extract *x, const IrValue *v)
     return false;
 }
 
-/* Whether user takes each element of v where it makes its own. */
+/* Whether user takes each element of v once: to make its own there, or to add
+ * it up. */
 static bool
 is_in_step(const IrOp *user, const IrValue *v)
 {
-    return (ir_op_info[user->kind].traits & ELEMENTWISE) &&
-           ir_type_same_shape(&v->type, &user->results[0]->type);
+    return pass_fuse_is_reduction(user) ||
+           ((ir_op_info[user->kind].traits & ELEMENTWISE) &&
+            ir_type_same_shape(&v->type, &user->results[0]->type));
 }
 
 /* Whether other users of op's value need it in memory. */
@@ -189,7 +192,8 @@ is_of_variable(const IrValue *y)
 }
 
 /* How a kernel would compute a value: the maps, and what it would read for them
- * beside what it reads already: one source at most, and narrow values. */
+ * beside what it reads already: one source at most, and narrow values, which
+ * other kernels store for it if they only compute them. */
 typedef struct Recipe {
     const Extract *x;
     const Cluster *cluster;
@@ -197,6 +201,7 @@ typedef struct Recipe {
     const IrValue *source; /* of that shape, or NULL */
     IrOpList maps;         /* each once */
     int cost, num_reads;
+    bool stores; /* narrow values that no kernel stores otherwise */
 } Recipe;
 
 /* So small that reading it again costs nothing beside a value of the shape. */
@@ -234,6 +239,14 @@ is_in_recipe(const Recipe *r, const IrOp *op)
     return false;
 }
 
+/* Whether the kernel that computes y may store it, too. */
+static bool
+may_be_stored(const Extract *x, const IrValue *y)
+{
+    const Cluster *c = pass_fuse_cluster(x->f, y->def);
+    return y->def->num_results == 1 && pass_fuse_may_store(x->f, c, y->def);
+}
+
 static bool add_operand(Recipe *r, const IrValue *y);
 
 /* Adds the map that makes v; false if that is none, or one too many. */
@@ -267,9 +280,10 @@ add_operand(Recipe *r, const IrValue *y)
         if (r->source || is_of_variable(y))
             return false;
         r->source = y;
-    } else if (!given || !is_narrow(r, y)) {
+    } else if (!is_narrow(r, y) || (!given && !may_be_stored(x, y))) {
         return false;
     }
+    r->stores |= !given;
     r->num_reads++;
     return true;
 }
@@ -282,7 +296,7 @@ find_recipe(const Extract *x, const IrValue *v, const Cluster *c, Recipe *r)
     return is_cheap_map(r, v) && is_read_in_step(x, v, c) && add_map(r, v) &&
            c->ops.len + c->rematerialized.len + r->maps.len <= FUSE_MAX_OPS &&
            x->reads.len + r->num_reads <= FUSE_MAX_ARRAYS &&
-           (!r->source || !is_needed_anyway(x, v->def));
+           (!(r->source || r->stores) || !is_needed_anyway(x, v->def));
 }
 
 /* ---- prologues of contractions ---------------------------- */

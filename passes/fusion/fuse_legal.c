@@ -43,6 +43,7 @@ enum {
 typedef struct Check {
     Fuse *f;
     const Cluster *a, *b;
+    const IrOp *also; /* a result whoever uses it, or NULL */
     AxisSet space, rows;
     AxisList space_list;
     const IrValue *widest;
@@ -65,7 +66,7 @@ is_result(const Check *k, const IrOp *op)
     for (int i = 0; i < users->len; i++)
         if (!is_member(k, users->data[i]))
             return true;
-    return false;
+    return op == k->also;
 }
 
 /* The value whose elements op stores if it is a result: what it makes, or what
@@ -389,30 +390,46 @@ is_fusible(Check *k, const IrOp *op)
     return pass_fuse_is_fusible(op);
 }
 
+/* Whether the operations that can be in a kernel at all have a good form, and
+ * the space. */
+static bool
+is_good(Check *k)
+{
+    if (!all_ops(k, is_fusible) || !all_ops(k, feeds_contraction) ||
+        !all_ops(k, note_sharing))
+        return false;
+    if (find_op(k, is_scatter)) {
+        if (all_ops(k, feeds_scatter))
+            return true;
+        if (!all_ops(k, fits_part_updates))
+            return false;
+    }
+    pass_axes_clear(k->f->axes);
+    all_ops(k, note_op);
+    if (k->num_arrays > FUSE_MAX_ARRAYS || !pass_axes_number(k->f->axes))
+        return false;
+    find_space(k);
+    return all_ops(k, op_fits) && form_fits(k) && stages_fit(k);
+}
+
 bool
 pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
 {
     assert(a != b && !a->into && !b->into);
     Check k = {.f = f, .a = a, .b = b};
-    if (a->ops.len + b->ops.len > FUSE_MAX_OPS ||
-        (a->contracts && b->contracts) ||
-        pass_fuse_node(f, a->ops.data[0])->epoch !=
-            pass_fuse_node(f, b->ops.data[0])->epoch ||
-        !all_ops(&k, is_fusible) || !all_ops(&k, feeds_contraction) ||
-        !all_ops(&k, note_sharing))
-        return false;
-    *space = 0;
-    if (find_op(&k, is_scatter)) {
-        if (all_ops(&k, feeds_scatter))
-            return true;
-        if (!all_ops(&k, fits_part_updates))
-            return false;
-    }
-    pass_axes_clear(f->axes);
-    all_ops(&k, note_op);
-    if (k.num_arrays > FUSE_MAX_ARRAYS || !pass_axes_number(f->axes))
-        return false;
-    find_space(&k);
+    bool good = a->ops.len + b->ops.len <= FUSE_MAX_OPS &&
+                !(a->contracts && b->contracts) &&
+                pass_fuse_node(f, a->ops.data[0])->epoch ==
+                    pass_fuse_node(f, b->ops.data[0])->epoch &&
+                is_good(&k);
     *space = k.space;
-    return all_ops(&k, op_fits) && form_fits(&k) && stages_fit(&k);
+    return good;
+}
+
+bool
+pass_fuse_may_store(Fuse *f, const Cluster *c, const IrOp *op)
+{
+    static const Cluster none;
+    Check k = {.f = f, .a = c, .b = &none, .also = op};
+    return is_good(&k);
 }

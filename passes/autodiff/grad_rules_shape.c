@@ -216,6 +216,20 @@ inverse_by_sorting(Grad *g, IrValue *order)
     return ir_build_infer(ir_build_op(g->b, OP_argsort, 1, &order, g->loc));
 }
 
+/* A value of type t, whose elements scatter can name: zeros, but values in
+ * places, both flat. */
+static IrValue *
+put_among_zeros(Grad *g, const IrType *t, IrValue *places, IrValue *values)
+{
+    IrType line = *t;
+    line.rank = 1;
+    if (!ir_type_elements(t, &line.dims[0]))
+        UNREACHABLE("a value whose elements are not counted");
+    IrValue *all = ir_const_zeros(g->b, &line, g->loc);
+    all = ir_build_scatter(g->b, UPDATE_set, all, places, values, 0, g->loc);
+    return ir_build_reshape(g->b, all, t->rank, t->dims, g->loc);
+}
+
 /* The inverse of each row of order, a permutation: its places get the numbers
  * of its elements, none of them twice.  (The sorting order of a permutation is
  * its inverse, too; so where its elements cannot be counted in one symbol.) */
@@ -223,19 +237,15 @@ static IrValue *
 inverse_of(Grad *g, IrValue *order)
 {
     const IrType *t = &order->type;
-    Dim row = t->dims[t->rank - 1], count = ir_dim_const(1);
-    if (ir_dim_is_const(row) && row.c <= SHORT_ROW)
+    Dim row = t->dims[t->rank - 1], count;
+    if ((ir_dim_is_const(row) && row.c <= SHORT_ROW) ||
+        !ir_type_elements(t, &count))
         return inverse_by_sorting(g, order);
-    for (int i = 0; i < t->rank; i++)
-        if (!ir_dim_mul(count, t->dims[i], &count))
-            return inverse_by_sorting(g, order);
     IrValue *within =
         ir_build_iota(g->b, DT_i64, t->rank, t->dims, t->rank - 1, g->loc);
     IrValue *places = places_of(g, order, within, count);
     within = ir_build_reshape(g->b, within, 1, &count, g->loc);
-    IrValue *back = ir_const_zeros(g->b, &places->type, g->loc);
-    back = ir_build_scatter(g->b, UPDATE_set, back, places, within, 0, g->loc);
-    return ir_build_reshape(g->b, back, t->rank, t->dims, g->loc);
+    return put_among_zeros(g, t, places, within);
 }
 
 /* The number of the first element of each row among all elements of x. */
@@ -258,18 +268,13 @@ starts_of_rows(Grad *g, const IrType *x)
 static IrValue *
 spread(Grad *g, const IrType *x, IrValue *order, IrValue *dy)
 {
-    IrType line = *x;
     Dim count;
     IrValue *places = pass_grad2(g, OP_add, order, starts_of_rows(g, x));
-    line.rank = 1;
-    if (!ir_type_elements(x, &line.dims[0]) ||
-        !ir_type_elements(&order->type, &count))
+    if (!ir_type_elements(&order->type, &count))
         UNREACHABLE("elements that are not counted have no first ones");
     places = ir_build_reshape(g->b, places, 1, &count, g->loc);
     dy = ir_build_reshape(g->b, dy, 1, &count, g->loc);
-    IrValue *all = ir_const_zeros(g->b, &line, g->loc);
-    all = ir_build_scatter(g->b, UPDATE_set, all, places, dy, 0, g->loc);
-    return ir_build_reshape(g->b, all, x->rank, x->dims, g->loc);
+    return put_among_zeros(g, x, places, dy);
 }
 
 /* Back to their places. */

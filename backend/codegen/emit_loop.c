@@ -364,20 +364,27 @@ has_whole_vectors(const Emit *e, const KBlock *body)
            be_kernel_cost(e->k, body) <= most;
 }
 
+/* As many whole blocks of vectors as there are; where the rest begins. */
+static Val
+emit_blocks(Emit *e, const KVar *var, Val begin, Val end, const KBlock *body)
+{
+    BeUnit *u = e->u;
+    int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
+    Val whole = round_down(e, be_sub(u, end, begin), block);
+    Val middle = be_add(u, begin, whole);
+    emit_steps(e, var, begin, middle, block, body);
+    return middle;
+}
+
 static void
 emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
                    const KBlock *body)
 {
-    BeUnit *u = e->u;
-    bool again = e->tile.vectors > 1 || has_whole_vectors(e, body);
-    while (again) {
-        int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
-        Val whole = round_down(e, be_sub(u, end, begin), block);
-        Val middle = be_add(u, begin, whole);
-        emit_steps(e, var, begin, middle, block, body);
-        begin = middle;
-        again = changes_rows(body) && e->tile.vectors > LESS_OF_ROW;
-        e->tile.vectors /= again ? LESS_OF_ROW : 1;
+    if (e->tile.vectors > 1 || has_whole_vectors(e, body))
+        begin = emit_blocks(e, var, begin, end, body);
+    if (e->tile.vectors > LESS_OF_ROW && changes_rows(body)) {
+        e->tile.vectors /= LESS_OF_ROW;
+        begin = emit_blocks(e, var, begin, end, body);
     }
     emit_masked_lanes(e, var, begin, end, body);
 }

@@ -69,7 +69,9 @@ static const OptionUse uses[] = {
 
 /* ---- answers instead of a run ------------------------------------------- */
 
-/* What has an effect beside it: at most one option, and whether the plan has.
+enum { NO_OPTION = -1 };
+
+/* What has an effect beside it: one option or none, and whether the plan has.
  */
 typedef struct Answer {
     int option, beside;
@@ -78,7 +80,7 @@ typedef struct Answer {
 
 static const Answer answers[] = {
     {OPT_INFO, OPT_LIMIT, true},
-    {OPT_LIST, OPT_LIST, false},
+    {OPT_LIST, NO_OPTION, false},
     {OPT_STATUS, OPT_KEY, false},
 };
 

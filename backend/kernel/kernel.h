@@ -128,10 +128,10 @@ struct KNode {
         struct {
             KRanges ranges;
             KBlock body;
-            KNode *x, *y;      /* of one dtype, in the body or around */
+            KNode *x, *y; /* of one dtype, in the body or around */
             IrPairOrder pairs; /* some: x and y are bf16 (ir/rules/pairs.h) */
-            bool tf32;         /* of f32: tensor cores may compute it (D36) */
-        } contract;            /* CONTRACT */
+            bool tf32; /* of f32: tensor cores may compute it (D36) */
+        } contract;    /* CONTRACT */
         struct {
             KVar *var; /* the new index */
             KIndex of;

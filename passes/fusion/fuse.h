@@ -36,7 +36,7 @@ typedef struct Cluster {
     int64_t place; /* grows along the order */
     /* of pass_fuse_order */
     bool placed;
-    int next_op, next_need;         /* how far its dependences were visited */
+    int next_op, next_need; /* how far its dependences were visited */
     VEC(struct Cluster *) waiting;  /* for this one's place */
     VEC(struct Cluster *) blockers; /* of an update: they come before it */
     int next_blocker;               /* all before it are placed */

@@ -4,10 +4,10 @@
  * 1. They get an order (pass_fuse_order).
  * 2. From the last cluster to the first the results needed from each are known.
  *    A value of another kernel is recomputed rather than read if that is cheap
- *    and takes no more reads (rematerialize), as what a normalisation and an
- *    activation make of the value before them, again in the gradient, or the
- *    differences of all pairs, of values much smaller than they are; if it
- *    only moves or converts elements of operands of contractions, which are
+ *    and takes no more reads but of values much smaller (rematerialize), as
+ *    what a normalisation and an activation make of the value before them,
+ *    again in the gradient, or the differences of all pairs of rows; if it only
+ *    moves or converts elements of operands of contractions, which are
  *    packed in any case; or if it is a step's part of a value from outside of
  *    the loop.
  * 3. Kernels are made and the block is put together anew.

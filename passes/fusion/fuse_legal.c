@@ -390,10 +390,10 @@ is_fusible(Check *k, const IrOp *op)
     return pass_fuse_is_fusible(op);
 }
 
-/* Whether the operations that can be in a kernel at all have a good form, and
- * the space. */
+/* Whether the operations can be in a kernel together, in a form that is good;
+ * k->space is then known. */
 static bool
-is_good(Check *k)
+has_good_form(Check *k)
 {
     if (!all_ops(k, is_fusible) || !all_ops(k, feeds_contraction) ||
         !all_ops(k, note_sharing))
@@ -421,7 +421,7 @@ pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
                 !(a->contracts && b->contracts) &&
                 pass_fuse_node(f, a->ops.data[0])->epoch ==
                     pass_fuse_node(f, b->ops.data[0])->epoch &&
-                is_good(&k);
+                has_good_form(&k);
     *space = k.space;
     return good;
 }
@@ -431,5 +431,5 @@ pass_fuse_may_store(Fuse *f, const Cluster *c, const IrOp *op)
 {
     static const Cluster none;
     Check k = {.f = f, .a = c, .b = &none, .also = op};
-    return is_good(&k);
+    return has_good_form(&k);
 }

@@ -72,15 +72,13 @@ fe_builtin_cumsum(Lower *cx, const FeArgs *in)
 
 /* ---- in order ----------------------------------------------------------- */
 
-/* The order of the rows of x; of that the first, or with 0 all. */
+/* The order of the rows of x. */
 static IrValue *
-order_of(Lower *cx, IrValue *x, bool descending, int64_t first, Loc loc)
+order_of(Lower *cx, IrValue *x, bool descending, Loc loc)
 {
     IrOp *op = fe_op(cx, OP_argsort, 1, &x, loc);
     if (descending)
         ir_set_int(op, A_descending, 1);
-    if (first)
-        ir_set_int(op, A_first, first);
     return fe_tensor(fe_emit(cx, op));
 }
 
@@ -100,7 +98,7 @@ read_sort(Lower *cx, const FeArgs *in, int64_t *axis, IrValue **order)
     if (!x || !fe_arg_bool(cx, in, 2, "descending", &descending))
         return NULL;
     x = swap_with_last(cx, x, *axis, in->loc);
-    *order = x ? order_of(cx, x, descending, 0, in->loc) : NULL;
+    *order = x ? order_of(cx, x, descending, in->loc) : NULL;
     return *order ? x : NULL;
 }
 
@@ -166,20 +164,6 @@ read_k(Lower *cx, const FeArgs *in, const IrValue *x, int64_t axis,
     return false;
 }
 
-/* Whether the first k of each row are found without a sort of all: rows are
- * long, k is little, and the elements are counted, as reorder wants.  (On a GPU
- * one thread would find them; a team sorts all of a row sooner.) */
-static bool
-is_small_part(const Lower *cx, const IrType *x, int64_t k)
-{
-    enum { SHORT_ROW = 64, PART = 8 };
-    Dim count;
-    int64_t row = x->dims[x->rank - 1].c;
-    return k > 0 && row > SHORT_ROW && k <= row / PART &&
-           ir_type_elements(x, &count) &&
-           !ir_devices_have(cx->module->devices, DEVICE_cuda);
-}
-
 FeValue *
 fe_builtin_top_k(Lower *cx, const FeArgs *in)
 {
@@ -190,8 +174,7 @@ fe_builtin_top_k(Lower *cx, const FeArgs *in)
         !read_k(cx, in, x, axis, largest, &k))
         return &fe_poison;
     x = swap_with_last(cx, x, axis, in->loc);
-    int64_t first = x && is_small_part(cx, &x->type, k) ? k : 0;
-    IrValue *order = x ? order_of(cx, x, largest, first, in->loc) : NULL;
+    IrValue *order = x ? order_of(cx, x, largest, in->loc) : NULL;
     if (!order)
         return &fe_poison;
     IrValue *parts[] = {reorder(cx, x, order, in->loc), order};
@@ -199,8 +182,7 @@ fe_builtin_top_k(Lower *cx, const FeArgs *in)
     const char *names[] = {intern(cx->names, "values"),
                            intern(cx->names, "indices")};
     for (int i = 0; i < 2; i++) {
-        IrValue *part =
-            first ? parts[i] : first_of_rows(cx, parts[i], k, in->loc);
+        IrValue *part = first_of_rows(cx, parts[i], k, in->loc);
         items[i] =
             fe_value_tensor(cx->arena, swap_with_last(cx, part, axis, in->loc));
     }

@@ -237,8 +237,9 @@ static void
 check_bits(const char *text, bool has_blocks)
 {
     static const char whole[] =
-        "static_batches,differentiate,simplify,place_variables,replicate,"
-        "serve,communicate,forward_stores,cleanup,bucket,specialize,fuse";
+        "static_batches,partial_sort,differentiate,simplify,place_variables,"
+        "replicate,serve,communicate,forward_stores,cleanup,bucket,specialize,"
+        "fuse";
     const char *path = write_program(text), *ir = in_dir("whole.tir");
     const char *to = "--devices cpu:0-1";
     Ran blocks = run_ok(arena,

@@ -374,7 +374,7 @@ static const struct {
     {"tfdc ok.tfd --from ir --to ast", "--to ast needs a program", 2},
     {"tfdc ok.tfd --passes fold",
      "--passes: there is no pass \"fold\"; there are static_batches, "
-     "differentiate, simplify, ",
+     "partial_sort, differentiate, simplify, ",
      2},
     {"tfdc ok.tfd --expand",
      "--expand is for what --to prints: add --to placed", 2},

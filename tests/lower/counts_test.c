@@ -144,8 +144,8 @@ messages_for(const char *path, const char *strategy, const char *where)
     assert_int_equal(m == NULL, diag_num_errors(d) > 0);
     if (m)
         pass_run_pipeline(m, d, &how,
-                          "static_batches,differentiate,simplify,place_"
-                          "variables,replicate,communicate");
+                          "static_batches,partial_sort,differentiate,simplify,"
+                          "place_variables,replicate,communicate");
     return diag_text(d, arena);
 }
 

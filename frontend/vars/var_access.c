@@ -38,7 +38,7 @@ static const struct {
 };
 
 /* The words of the rows, each with ANY for all. */
-typedef enum Sync { S_ANY, S_ON_WRITE, S_ON_READ } Sync;
+typedef enum Sync { S_ANY, S_ON_READ, S_ONE_COPY, S_ON_WRITE } Sync;
 typedef enum Agg { G_ANY, G_NONE, G_SUM, G_MEAN, G_INT_MEAN, G_FIRST } Agg;
 typedef enum Place { C_ANY, C_REPLICA, C_CROSS, C_UPDATE } Place;
 typedef enum Change {
@@ -98,8 +98,16 @@ find_verdict(const Row *rows, int n, const Access *a)
     return rows[i].verdict;
 }
 
+/* Whether v has one copy, though it was declared sync(on_read). */
+static bool
+is_one_copy(Lower *cx, const IrVar *v)
+{
+    const FeVarInfo *info = fe_var_info(cx, v);
+    return info && info->unsynced;
+}
+
 static Access
-describe_access(const Lower *cx, const IrVar *v)
+describe_access(Lower *cx, const IrVar *v)
 {
     static const Agg aggs[] = {[AGG_none] = G_NONE,
                                [AGG_sum] = G_SUM,
@@ -108,7 +116,9 @@ describe_access(const Lower *cx, const IrVar *v)
     Access a = {.agg = aggs[v->agg]};
     if (a.agg == G_MEAN && !dtype_is_float(v->type.dtype))
         a.agg = G_INT_MEAN;
-    a.sync = v->sync == SYNC_ON_READ ? S_ON_READ : S_ON_WRITE;
+    a.sync = v->sync == SYNC_ON_READ ? S_ON_READ
+             : is_one_copy(cx, v)    ? S_ONE_COPY
+                                     : S_ON_WRITE;
     a.place = cx->context == FE_REPLICA  ? C_REPLICA
               : cx->context == FE_UPDATE ? C_UPDATE
                                          : C_CROSS;
@@ -155,9 +165,8 @@ expand_message(Lower *cx, const char *text, const MessageArgs *w)
 static const char *
 repair_text(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w)
 {
-    const FeVarInfo *info = fe_var_info(cx, v);
     const char *repair = expand_message(cx, verdicts[verdict].repair, w);
-    if (!info || !info->unsynced)
+    if (!is_one_copy(cx, v))
         return repair;
     return fe_format(cx,
                      "%s (%s has one copy of \"%s\": its sync(on_read) has no "

@@ -18,7 +18,7 @@
  * through which it writes rows of what the variable is.  It takes what it uses
  * from around it, except for constants, which it has itself; equal ones are
  * one.  A write that combines the values of replicas is only marked here:
- * communicate pushes the value that it makes of them.
+ * communicate pushes the value that it makes of them, also of constants.
  *
  * The variables that an update reads are where the first of it is: that one,
  * those colocated with it, and what the update writes.  Others are read by the
@@ -45,6 +45,7 @@ typedef struct Serve {
 typedef struct Update {
     Serve *s;
     int number;
+    bool combined; /* it takes what communicate makes of the replicas' values */
     const char *var; /* that it is of */
     Loc loc;
     IrFunc *fn;
@@ -261,7 +262,7 @@ capture(Update *u, IrValue *v)
 {
     if (is_made_inside(u, v) || ir_clone_get(u->map, v) != v)
         return;
-    if (is_constant(u, v)) {
+    if (!u->combined && is_constant(u, v)) {
         clone_constant(u, v);
         return;
     }
@@ -442,16 +443,16 @@ serve_write(Serve *s, IrOp *op)
 {
     const char *var = ir_text(op, A_var);
     Update u = begin_update(s, op, var);
-    bool combined = combines(s, op);
     OpList ops = {0};
-    if (combined)
+    u.combined = combines(s, op);
+    if (u.combined)
         VEC_PUSH(s->cx->arena, ops, op);
     else
         ops = list_scatters(s, op);
     const char *update = end_update(&u, &ops);
     if (u.differs && ir_var_is_own(ir_var_find(s->m, var)))
         return report_differing(&u, op);
-    if (combined)
+    if (u.combined)
         ir_set_text(op, A_update, update);
     else
         insert_push(&u, update, op);

@@ -16,7 +16,9 @@
  *
  * The compiler is identified by its build-id, which the linker computes from
  * all its bytes: a changed code generator never uses code of its predecessor.
- * LLVM's build-id is added, and a compiler without one has no cache.
+ * LLVM's build-id is added, and a compiler without one has no cache.  With keys
+ * of modules LLVM is known by its version alone, since compilers that share
+ * code have it in different files: that is for the builds of one checkout.
  *
  * Files are in 256 folders by the first digits of their names (cache_trim.c
  * keeps those small).
@@ -58,6 +60,7 @@ struct BeCache {
     const char *refused; /* or NULL */
     uint8_t secret[SECRET];
     SipValue compiler;
+    bool has_modules;
 };
 
 typedef struct Header {
@@ -237,13 +240,19 @@ add_build_id(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
+static void
+add_llvm(SipHash *h)
+{
+    unsigned version[3];
+    LLVMGetVersion(&version[0], &version[1], &version[2]);
+    siphash_add(h, version, sizeof version);
+}
+
 static bool
 identify_compiler(BeCache *c)
 {
-    unsigned llvm[3];
     Ids ids = {.hash = siphash_begin(c->secret)};
-    LLVMGetVersion(&llvm[0], &llvm[1], &llvm[2]);
-    siphash_add(&ids.hash, llvm, sizeof llvm);
+    add_llvm(&ids.hash);
     siphash_add(&ids.hash, TFD_VERSION, sizeof TFD_VERSION);
     dl_iterate_phdr(add_build_id, &ids);
     c->compiler = siphash_end(&ids.hash);
@@ -309,6 +318,13 @@ distrust(Arena *a, const char *dir, int folder)
     return NULL;
 }
 
+static bool
+wants_modules(void)
+{
+    const char *wanted = getenv("TFD_CACHE_MODULES");
+    return wanted && !strcmp(wanted, "1");
+}
+
 static void
 close_folder(void *cache)
 {
@@ -328,7 +344,8 @@ BeCache *
 be_cache_open(Arena *a, const char *dir)
 {
     BeCache *c = NEW(a, BeCache);
-    *c = (BeCache){.folder = -1, .limit = size_limit()};
+    *c = (BeCache){
+        .folder = -1, .limit = size_limit(), .has_modules = wants_modules()};
     if (!dir)
         dir = default_dir(a);
     if (!*dir || !make_folders(a, dir))
@@ -353,6 +370,12 @@ be_cache_refused(const BeCache *c)
     return c->refused;
 }
 
+bool
+be_cache_has_modules(const BeCache *c)
+{
+    return c->has_modules && c->folder >= 0;
+}
+
 /* ---- names and seals ---------------------------------------------------- */
 
 static void
@@ -363,17 +386,33 @@ add_text(SipHash *h, const char *text, size_t len)
     siphash_add(h, text, len);
 }
 
+/* h has who compiles. */
+static BeCacheKey
+end_key(SipHash *h, const void *text, size_t len, const char *target, int level)
+{
+    siphash_add(h, &level, sizeof level);
+    add_text(h, target, strlen(target));
+    add_text(h, text, len);
+    SipValue v = siphash_end(h);
+    return (BeCacheKey){v.first, v.second};
+}
+
 BeCacheKey
 be_cache_key(const BeCache *c, const char *text, size_t len, const char *target,
              int level)
 {
     SipHash h = siphash_begin(c->secret);
     siphash_add(&h, &c->compiler, sizeof c->compiler);
-    siphash_add(&h, &level, sizeof level);
-    add_text(&h, target, strlen(target));
-    add_text(&h, text, len);
-    SipValue v = siphash_end(&h);
-    return (BeCacheKey){v.first, v.second};
+    return end_key(&h, text, len, target, level);
+}
+
+BeCacheKey
+be_cache_module_key(const BeCache *c, const void *bitcode, size_t size,
+                    const char *target, int level)
+{
+    SipHash h = siphash_begin(c->secret);
+    add_llvm(&h);
+    return end_key(&h, bitcode, size, target, level);
 }
 
 static SipValue

@@ -2,7 +2,8 @@
  * cache.h - compiled code kept from one compilation to the next
  *
  * A folder of files named by a keyed hash of all that their bytes depend on:
- * text, target, level, this very compiler and its LLVM.  It may be deleted at
+ * text, target, level, this very compiler and its LLVM; or, for compilers that
+ * share code, LLVM's module instead of text and compiler.  It may be deleted at
  * any time, and several compilers may use it at once.  A failure of the cache
  * is never an error: the code is compiled instead.
  *
@@ -33,9 +34,15 @@ BeCache *be_cache_open(Arena *a, const char *dir);
 /* Why an existing folder is not used, as a message; NULL if it is used. */
 const char *be_cache_refused(const BeCache *c);
 
-/* A keyed hash; cannot fail; differs between caches. */
+/* Whether code is also looked for by LLVM's module ($TFD_CACHE_MODULES is 1):
+ * other builds of this compiler make the same modules. */
+bool be_cache_has_modules(const BeCache *c);
+
+/* Keyed hashes; cannot fail; differ between caches. */
 BeCacheKey be_cache_key(const BeCache *c, const char *text, size_t len,
                         const char *target, int level);
+BeCacheKey be_cache_module_key(const BeCache *c, const void *bitcode,
+                               size_t size, const char *target, int level);
 
 /* The object stored under key, in a; false if it is missing or damaged. */
 bool be_cache_get(const BeCache *c, BeCacheKey key, Arena *a,

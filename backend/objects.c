@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <llvm-c/BitWriter.h>
 #include <llvm-c/ErrorHandling.h>
 #include "ir/base/memory.h"
 
@@ -79,6 +80,17 @@ build(const BeJob *job, bool verify, bool named, BeUnit *u)
     return OK;
 }
 
+/* LLVM's buffer, which is released, in a. */
+static const void *
+take_buffer(Arena *a, LLVMMemoryBufferRef buffer, size_t *size)
+{
+    *size = LLVMGetBufferSize(buffer);
+    char *bytes = arena_alloc(a, *size + 1);
+    memcpy(bytes, LLVMGetBufferStart(buffer), *size);
+    LLVMDisposeMemoryBuffer(buffer);
+    return bytes;
+}
+
 /* Runs the code generator of machine over u; the bytes are in a. */
 static const void *
 generate(Arena *a, BeUnit *u, LLVMTargetMachineRef machine,
@@ -92,11 +104,7 @@ generate(Arena *a, BeUnit *u, LLVMTargetMachineRef machine,
     if (LLVMTargetMachineEmitToMemoryBuffer(machine, u->module, type, &message,
                                             &buffer))
         on_fatal_error(message);
-    *size = LLVMGetBufferSize(buffer);
-    char *bytes = arena_alloc(a, *size + 1);
-    memcpy(bytes, LLVMGetBufferStart(buffer), *size);
-    LLVMDisposeMemoryBuffer(buffer);
-    return bytes;
+    return take_buffer(a, buffer, size);
 }
 
 /* ---- workers ------------------------------------------------------------ */
@@ -143,16 +151,49 @@ machine_for(Worker *w, const BeJob *job)
     return *machine;
 }
 
+static BeCacheKey
+key_of_module(Worker *w, const BeJob *job, const BeUnit *u)
+{
+    size_t size;
+    const void *bitcode =
+        take_buffer(w->arena, LLVMWriteBitcodeToMemoryBuffer(u->module), &size);
+    return be_cache_module_key(w->shop->options->cache, bitcode, size,
+                               job->target->name, job->level);
+}
+
+static void
+generate_object(Worker *w, BeJob *job, BeUnit *u)
+{
+    LLVMCodeGenFileType type =
+        job->target->gpu ? LLVMAssemblyFile : LLVMObjectFile;
+    job->object = generate(w->arena, u, machine_for(w, job), type, &job->size);
+}
+
+/* The object of the module, which another build of the compiler may have left
+ * in the cache. */
+static void
+find_or_generate(Worker *w, BeJob *job, BeUnit *u)
+{
+    const BeCache *cache = w->shop->options->cache;
+    if (!cache || !be_cache_has_modules(cache)) {
+        generate_object(w, job, u);
+        return;
+    }
+    BeCacheKey key = key_of_module(w, job, u);
+    job->cached = be_cache_get(cache, key, w->arena, &job->object, &job->size);
+    if (job->cached)
+        return;
+    generate_object(w, job, u);
+    be_cache_put(cache, key, job->object, job->size);
+}
+
 static Status
 compile(Worker *w, BeJob *job)
 {
     BeUnit u;
     Status st = build(job, w->shop->options->verify, false, &u);
-    LLVMCodeGenFileType type =
-        job->target->gpu ? LLVMAssemblyFile : LLVMObjectFile;
     if (!st)
-        job->object =
-            generate(w->arena, &u, machine_for(w, job), type, &job->size);
+        find_or_generate(w, job, &u);
     be_unit_close(&u);
     return st;
 }

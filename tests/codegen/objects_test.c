@@ -200,6 +200,55 @@ a_cache_that_cannot_be_made_is_none(void **state)
     arena_release(a);
 }
 
+/* Returns its number. */
+static Status
+emit_number(BeUnit *u, const void *number, const BeTarget *t)
+{
+    (void)t;
+    be_func_begin(u, "k_number", u->i32, NULL, 0, true);
+    LLVMBuildRet(u->builder, be_int(u->i32, *(const int *)number));
+    be_func_end(u);
+    return OK;
+}
+
+/* Whether the object of this text and number was in the cache. */
+static bool
+is_cached(Arena *a, const char *dir, const char *job_text, int number)
+{
+    const BeTarget *targets;
+    int num;
+    assert_null(be_targets_parse(a, "x86-64-v3", &targets, &num));
+    BeJob job = {.name = "k_number",
+                 .text = job_text,
+                 .text_len = strlen(job_text),
+                 .emit = emit_number,
+                 .what = &number,
+                 .target = targets};
+    BeObjectOptions options = {.num_threads = 1,
+                               .cache = be_cache_open(a, dir)};
+    assert_null(be_objects_make(a, &job, 1, &options));
+    return job.cached;
+}
+
+/* As for another build of the compiler, whose kernels have other keys. */
+static void
+modules_are_keys_where_that_is_wanted(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    const char *dir = work_dir(a);
+    assert_false(is_cached(a, dir, "one", 1));
+    assert_false(is_cached(a, dir, "two", 1));
+    setenv("TFD_CACHE_MODULES", "1", 1);
+    assert_false(is_cached(a, dir, "three", 1));
+    assert_true(is_cached(a, dir, "four", 1));
+    assert_false(is_cached(a, dir, "five", 2));
+    unsetenv("TFD_CACHE_MODULES");
+    assert_false(is_cached(a, dir, "six", 1));
+    assert_true(is_cached(a, dir, "four", 1));
+    arena_release(a);
+}
+
 static void
 targets_are_named(void **state)
 {
@@ -271,6 +320,7 @@ main(void)
         cmocka_unit_test(a_second_compilation_is_free),
         cmocka_unit_test(a_damaged_cache_is_ignored_and_mended),
         cmocka_unit_test(a_cache_that_cannot_be_made_is_none),
+        cmocka_unit_test(modules_are_keys_where_that_is_wanted),
         cmocka_unit_test(targets_are_named),
         cmocka_unit_test(what_llvm_cannot_compile_ends_the_program),
     };

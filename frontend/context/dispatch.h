@@ -86,6 +86,8 @@ FeValue *fe_iter_next(Lower *cx, FeValue *iter, Loc loc);
 /* ds.name(args) */
 FeValue *fe_dataset_method(Lower *cx, FeValue *ds, const char *name,
                            const FeCall *call);
+/* Whether that is a method of datasets. */
+bool fe_dataset_has_method(const char *name);
 
 /* ---- toplevel/ ---------------------------------------------------------- */
 

@@ -280,6 +280,15 @@ unknown_method(Lower *cx, const char *name, const FeCall *call)
                          "a dataset has no \"%s\"", name);
 }
 
+bool
+fe_dataset_has_method(const char *name)
+{
+    for (int i = 0; i < NUM_METHODS; i++)
+        if (!strcmp(methods[i].name, name))
+            return true;
+    return false;
+}
+
 FeValue *
 fe_dataset_method(Lower *cx, FeValue *ds, const char *name, const FeCall *call)
 {

@@ -351,6 +351,11 @@ field_note(Lower *cx, const FeValue *v, const AstNode *n)
         return fe_format(cx, "its items have: [x.%s for x in %s]", name,
                          object);
     const char *args = fe_arguments_behind(cx, n->loc);
+    if (v->kind == FE_DIST && fe_dataset_has_method(name))
+        return fe_format(cx,
+                         "a dataset has it: .%s(%s) stands behind the dataset, "
+                         "within distribute(...)",
+                         name, args ? args : "");
     const char *cast = cast_note(cx, name, object, args);
     if (cast)
         return cast;

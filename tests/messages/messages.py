@@ -17,6 +17,7 @@ which example, may be chance, so that is only told.  TFD_BLESS=1 writes the page
 """
 
 import difflib
+import functools
 import bisect
 import collections
 import concurrent.futures
@@ -270,6 +271,11 @@ def pattern_of(format):
     return re.compile("".join(parts) + re.escape(format[at:]), re.S)
 
 
+def longest_part(format):
+    """What all messages of the format have, but for the paths of folders."""
+    return max(PLACE.split(format), key=len).rpartition("/")[2]
+
+
 def shown_format(format):
     return PLACE.sub(lambda m: "%" if m[0] == "%%" else "…", format)
 
@@ -393,13 +399,15 @@ IN_LIBRARY = re.compile(r"\b((?:floats|metrics|nn|optim)\.tfd):\d+:\d+"
                         r"(:.*)(?:\n( *\d+)( \|))?")
 
 
+@functools.lru_cache(maxsize=None)
 def without_folders(text):
     """Folders of tests and temporary files have other names each time; who
     edits the library changes no page."""
     text = IN_LIBRARY.sub(
         lambda m: m[1] + m[2] + (m[3] and "\n" + " " * len(m[3]) + m[4] or ""),
         text)
-    text = re.sub(r"(?<![\w.])/(?:[^/\s\"':]+/)+", "", text)
+    if "/" in text:
+        text = re.sub(r"(?<![\w.])/(?:[^/\s\"':]+/)+", "", text)
     text = re.sub(r"(rank \d+ \()%s(?=[,)])" % re.escape(socket.gethostname()),
                   r"\1h", text)
     return re.sub(r"\.tmp-\d+-\d+", ".tmp-1-0", text)
@@ -444,8 +452,10 @@ class Shown:
                 return
             at = self.all.find(text, self.starts[i + 1])
 
-    def fitting(self, pattern):
-        return (t for t in self.messages if pattern.search(t))
+    def fitting(self, format):
+        pattern = pattern_of(format)
+        return (t for t in self.with_text(longest_part(format))
+                if pattern.search(t))
 
 
 def find_examples(rows, log):
@@ -459,7 +469,7 @@ def find_examples(rows, log):
         for text in sorted(texts, key=lambda t: (len(t), t))[:FEW]:
             fits += shown.with_text(text)
         if texts and not fits: # a part of what was said
-            fits = list(shown.fitting(pattern_of(row.format)))
+            fits = list(shown.fitting(row.format))
         row.example = smallest([t for t in fits if is_program(t)] or fits)
 
 

@@ -9,8 +9,8 @@
  * is a function of that (node.h), and the resumed run moves there again.
  */
 #include <assert.h>
-#include <time.h>
 #include "runtime/data/iter_impl.h"
+#include "runtime/hal/wait.h"
 
 /* The first slot of the open pass that was made and not taken; those of older
  * ones come before. */
@@ -121,10 +121,8 @@ pass_archive(RtIter *it, RtArchive *ar, const RtWorkerState *others)
 static Status
 wait_for_rest(RtIter *it)
 {
-    struct timespec until;
     for (;;) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec++;
+        struct timespec until = rt_time_after(1);
         if (!pthread_mutex_clocklock(&it->work, CLOCK_MONOTONIC, &until))
             return OK;
         if (rt_iter_is_stopped(it))

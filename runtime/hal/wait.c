@@ -9,11 +9,11 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SPINS = 2000, SLEEP_NS = 100 * 1000 * 1000 };
@@ -106,4 +106,17 @@ rt_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+struct timespec
+rt_time_after(double seconds)
+{
+    struct timespec t;
+    double whole = floor(seconds);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)whole;
+    t.tv_nsec += (long)((seconds - whole) * 1e9);
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
 }

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 #include "ir/base/cache_line.h"
 
 /* A number that threads wait on; on a cache line of its own.  All zeros is a
@@ -52,5 +53,9 @@ typedef double RtClock(void);
 
 /* The system's clock. */
 double rt_seconds(void);
+
+/* The time on it after so many seconds, for waits of the C library that take a
+ * clock: one that is set (CLOCK_REALTIME) could make them wait for hours. */
+struct timespec rt_time_after(double seconds);
 
 #endif

@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include "runtime/cluster/launch/start.h"
 #include "runtime/hal/wait.h"
@@ -289,6 +291,67 @@ members_name_the_rank_that_serves(void **state)
     members_free(&m);
 }
 
+/* ---- a clock that is set back ------------------------------------------- */
+
+static bool is_set_back;
+
+/* In place of the C library's: whoever asks what time it is, is told one that
+ * comes an hour after, as if the clock was set back just then. */
+int
+clock_gettime(clockid_t clock, struct timespec *t)
+{
+    int done = (int)syscall(SYS_clock_gettime, clock, t);
+    if (is_set_back && clock == CLOCK_REALTIME)
+        t->tv_sec += 3600;
+    return done;
+}
+
+static atomic_bool interrupted;
+
+static void
+interrupt(int signal_number)
+{
+    (void)signal_number;
+    atomic_store(&interrupted, true);
+}
+
+/* Rank 1 does not come, and rank 0 is interrupted while it waits. */
+static void
+interrupt_rank_0(int rank, RtJobOptions *options, RtJobConfig *config)
+{
+    const struct itimerval soon = {.it_value = {.tv_usec = 300 * 1000}};
+    (void)options;
+    while (rank == 1)
+        pause();
+    is_set_back = true;
+    config->interrupted = &interrupted;
+    signal(SIGALRM, interrupt);
+    setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+static void
+waits_end_though_the_clock_is_set_back(void **state)
+{
+    (void)state;
+    Members m;
+    int status;
+    pid_t ended = 0;
+    double begun = rt_seconds();
+    members_start(&m, 2, exchange, interrupt_rank_0);
+    while (!ended && rt_seconds() - begun < 5) {
+        wait_a_moment();
+        ended = waitpid(m.pids[0], &status, WNOHANG);
+    }
+    for (int i = ended ? 1 : 0; i < 2; i++) {
+        kill(m.pids[i], SIGKILL);
+        waitpid(m.pids[i], NULL, 0);
+    }
+    assert_int_equal(ended, m.pids[0]);
+    assert_int_equal(WEXITSTATUS(status), STATUS_STOPPED);
+    rt_server_close(m.server);
+    members_free(&m);
+}
+
 /* ---- keys ---------------------------------------------------------------- */
 
 static void
@@ -414,6 +477,7 @@ main(void)
         cmocka_unit_test(a_run_that_fails_ends_the_job),
         cmocka_unit_test(processes_that_diverge_are_named),
         cmocka_unit_test(members_find_no_server),
+        cmocka_unit_test(waits_end_though_the_clock_is_set_back),
         cmocka_unit_test(keys_are_secret_and_whole),
         cmocka_unit_test(members_lose_their_server),
         cmocka_unit_test(members_name_the_rank_that_serves),

@@ -189,12 +189,8 @@ not_returned(const RtMember *m)
 static void
 wait_a_little(RtMember *m)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100 * 1000 * 1000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&m->changed, &m->lock, &until);
+    struct timespec until = rt_time_after(0.1);
+    pthread_cond_clockwait(&m->changed, &m->lock, CLOCK_MONOTONIC, &until);
 }
 
 /* Bounded by the thread: it stops when nothing answers. */
@@ -431,13 +427,12 @@ has_lost_server(const RtMember *m)
 static void
 wait_for_bye(RtMember *m)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 3;
+    struct timespec until = rt_time_after(3);
     while (!m->has_bye && !has_lost_server(m)) {
         if (!m->stopped)
             wait_a_little(m);
-        else if (pthread_cond_timedwait(&m->changed, &m->lock, &until))
+        else if (pthread_cond_clockwait(&m->changed, &m->lock, CLOCK_MONOTONIC,
+                                        &until))
             return;
         if (is_stuck(m))
             return;

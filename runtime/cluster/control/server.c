@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
@@ -342,12 +341,8 @@ static bool
 lock(RtServer *s)
 {
     while (!atomic_load(&s->is_stuck)) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 100 * 1000 * 1000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        if (pthread_mutex_timedlock(&s->lock, &until) == 0)
+        struct timespec until = rt_time_after(0.1);
+        if (pthread_mutex_clocklock(&s->lock, CLOCK_MONOTONIC, &until) == 0)
             return true;
         rt_server_is_stuck(s);
     }

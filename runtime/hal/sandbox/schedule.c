@@ -15,10 +15,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include "ir/base/fail.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/sandbox/sandbox_impl.h"
+#include "runtime/hal/wait.h"
 
 static const double BOUND = 0.1; /* seconds of the host's waits */
 
@@ -379,11 +379,7 @@ leave_world(void)
 static bool
 engine_sleep_until(RtEvent e, double seconds)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    double at = (double)end.tv_nsec * 1e-9 + seconds;
-    end.tv_sec += (time_t)at;
-    end.tv_nsec = (long)((at - (double)(time_t)at) * 1e9);
+    struct timespec end = rt_time_after(seconds);
     pthread_mutex_lock(&world->lock);
     int timed_out = 0;
     while (!has_happened(e) && !timed_out)

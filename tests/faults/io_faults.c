@@ -313,7 +313,7 @@ begin_half_way(const char *half)
     folder = half;
     assert_null(file_make_folder(folder));
     Ran r =
-        train(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_FAULT=fsync:11:ENOSPC",
+        train(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_FAULT=fsync:14:ENOSPC",
                            getenv("TFD_IO_INJECTOR")));
     assert_int_equal(r.code, 3);
 }

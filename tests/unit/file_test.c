@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include "ir/base/hash/crc.h"
 #include "ir/base/io/file.h"
 
@@ -269,6 +270,43 @@ folders_are_made_with_those_around_them(void **state)
                        "Not a directory");
 }
 
+static ino_t synced; /* what was given to fsync last */
+
+/* In place of the C library's. */
+int
+fsync(int fd)
+{
+    struct stat info;
+    if (fstat(fd, &info) == 0)
+        synced = info.st_ino;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void
+expect_synced(const char *path)
+{
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(synced, info.st_ino);
+}
+
+/* What is kept must not be in a folder that a power failure takes away. */
+static void
+names_of_what_is_made_are_durable(void **state)
+{
+    (void)state;
+    int fd;
+    assert_null(file_make_folder(in_dir("run")));
+    expect_synced(dir);
+    assert_null(file_make_folder(in_dir("run/logs/")));
+    expect_synced(in_dir("run"));
+    assert_null(file_create(in_dir("run/logs/events"), &fd));
+    expect_synced(in_dir("run/logs"));
+    close(fd);
+    assert_null(file_write(in_dir("run/saved"), "", 0));
+    expect_synced(in_dir("run"));
+}
+
 static void
 files_grow(void **state)
 {
@@ -372,6 +410,7 @@ main(int argc, char **argv)
         FILE_TEST(a_failed_write_leaves_the_old_file),
         FILE_TEST(parts_follow_each_other),
         FILE_TEST(folders_are_made_with_those_around_them),
+        FILE_TEST(names_of_what_is_made_are_durable),
         FILE_TEST(files_grow),
         FILE_TEST(crcs_are_those_of_the_standard),
         FILE_TEST(a_failed_read_is_reported),

@@ -570,11 +570,13 @@ file_write(const char *path, const void *data, size_t len)
 
 /* A folder that exists already is not a failure. */
 static bool
-make_one_folder(const char *path)
+make_one_folder(Arena *a, const char *path)
 {
     struct stat info;
-    if (!fails(EIO) && mkdir(path, 0777) == 0)
+    if (!fails(EIO) && mkdir(path, 0777) == 0) {
+        sync_directory(a, path);
         return true;
+    }
     int error = errno;
     if (error == EEXIST) {
         error = try_stat(path, &info);
@@ -595,7 +597,7 @@ file_make_folder(const char *path)
         if (path[n] != '/' && path[n] != 0)
             continue;
         const char *part = arena_strndup(scratch, path, n);
-        if (!make_one_folder(part))
+        if (!make_one_folder(scratch, part))
             st = file_error(errno, "cannot make the folder \"%s\"", part);
     }
     if (len == 0)
@@ -663,7 +665,12 @@ Status
 file_create(const char *path, int *fd)
 {
     *fd = try_open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
-    return *fd < 0 ? cannot_create(path) : OK;
+    if (*fd < 0)
+        return cannot_create(path);
+    Arena *scratch = arena_new(NULL, "a file that grows");
+    sync_directory(scratch, path);
+    arena_release(scratch);
+    return OK;
 }
 
 /* A record written in part is worse than none. */

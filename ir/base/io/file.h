@@ -66,7 +66,8 @@ typedef struct FilePart {
 Status file_write_parts(const char *path, const FilePart *parts,
                         size_t n) MUST_USE;
 
-/* Makes a folder and its missing parents. */
+/* Makes a folder and its missing parents, which a power failure does not take
+ * away again. */
 Status file_make_folder(const char *path) MUST_USE;
 
 /* The names in a folder, in a, in no particular order. */
@@ -81,9 +82,9 @@ Status file_remove(const char *path) MUST_USE;
  * so this waits briefly.  On file systems without locks it always succeeds. */
 Status file_lock_folder(const char *path, int *fd) MUST_USE;
 
-/* A file that grows: creates it (an existing path is an error) and appends to
- * its first `at` bytes; readers see appended data at once, all or nothing of
- * it.  Close with close(); fd is -1 on failure. */
+/* A file that grows: creates it (an existing path is an error), with a durable
+ * name, and appends to its first `at` bytes; readers see appended data at once,
+ * all or nothing of it.  Close with close(); fd is -1 on failure. */
 Status file_create(const char *path, int *fd) MUST_USE;
 Status file_add(int fd, const char *path, int64_t at, const void *data,
                 size_t len) MUST_USE;

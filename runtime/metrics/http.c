@@ -41,6 +41,7 @@ struct RtHttp {
     int listener, bell, port;
     pthread_t thread;
     bool has_thread;
+    bool lacks_files; /* to accept who has come */
     Client clients[CLIENTS];
 };
 
@@ -198,19 +199,24 @@ static void
 accept_client(RtHttp *h)
 {
     Client *c = free_client(h);
-    int fd =
-        c ? accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
-    if (fd < 0)
+    if (!c)
         return;
-    *c = (Client){.fd = fd, .since = rt_seconds()};
+    int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    h->lacks_files = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (fd >= 0)
+        *c = (Client){.fd = fd, .since = rt_seconds()};
 }
 
+/* Who cannot be accepted for want of a file stays there, so that poll would
+ * return at once: the next turn does not look at the listener. */
 static void
 turn(RtHttp *h)
 {
     struct pollfd items[2 + CLIENTS];
     items[0] = (struct pollfd){h->bell, POLLIN, 0};
-    items[1] = (struct pollfd){free_client(h) ? h->listener : -1, POLLIN, 0};
+    bool accepts = free_client(h) && !h->lacks_files;
+    items[1] = (struct pollfd){accepts ? h->listener : -1, POLLIN, 0};
+    h->lacks_files = false;
     for (int i = 0; i < CLIENTS; i++)
         items[2 + i] = (struct pollfd){
             h->clients[i].fd, h->clients[i].arena ? POLLOUT : POLLIN, 0};

@@ -654,6 +654,22 @@ check_print_after(Tfdc *t)
                       name);
 }
 
+/* What the front end takes into the IR is in a text that was made of it. */
+static Status
+check_from(const Tfdc *t)
+{
+    static const int taken[] = {OPT_STRATEGY,   OPT_DEVICES, OPT_WORKERS,
+                                OPT_PARAMETERS, OPT_CROSS,   OPT_DEFINE,
+                                OPT_WIDEN};
+    for (size_t i = 0; t->from && i < sizeof taken / sizeof *taken; i++)
+        if (options_given(t->options, taken[i]))
+            return status_new(STATUS_USAGE,
+                              "%s has no effect beside --from %s, whose text "
+                              "has it already: compile the program with it",
+                              options_spelling(t->options, taken[i]), t->from);
+    return OK;
+}
+
 /* Nothing is expanded where no program is printed. */
 static Status
 check_expand(const Options *o)
@@ -709,6 +725,7 @@ read_options(Tfdc *t)
     TRY(check_explain(o));
     if (t->to == TO_AST && t->from)
         return status_new(STATUS_USAGE, "--to ast needs a program");
+    TRY(check_from(t));
     TRY(check_print_after(t));
     TRY(check_passes(t));
     TRY(check_expand(t->options));

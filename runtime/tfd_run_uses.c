@@ -10,7 +10,6 @@
  */
 #include "runtime/tfd_run_uses.h"
 
-#include <stdio.h>
 #include "ir/base/message.h"
 #include "runtime/tfd_run_options.h"
 
@@ -98,14 +97,12 @@ tfd_run_check_answer(const Options *o, int answer)
 {
     const OptionRow *rows = tfd_run_options.rows;
     const Answer *is = answers;
-    char name[64];
     while (is->option != answer)
         is++;
     for (int i = 0; i < NUM_OPTS; i++) {
         if (!options_given(o, i) || i == answer || i == is->beside)
             continue;
-        snprintf(name, sizeof name, "--%s", rows[i].name);
-        return no_effect_beside(name, rows[answer].name);
+        return no_effect_beside(options_spelling(o, i), rows[answer].name);
     }
     return options_operand(o) && !is->has_plan
                ? no_effect_beside(options_operand(o), rows[answer].name)

@@ -372,6 +372,14 @@ static const struct {
     {"tfdc ok.tfd --explain -o -",
      "--explain prints to standard output: give the plan a file, not -o -", 2},
     {"tfdc ok.tfd --from ir --to ast", "--to ast needs a program", 2},
+    {"tfdc ok.tir --from ir --devices cpu:0-1",
+     "--devices has no effect beside --from ir, whose text has it already: "
+     "compile the program with it",
+     2},
+    {"tfdc ok.tir --from placed -D N=2",
+     "-D has no effect beside --from placed, whose text has it already: "
+     "compile the program with it",
+     2},
     {"tfdc ok.tfd --passes fold",
      "--passes: there is no pass \"fold\"; there are static_batches, "
      "partial_sort, differentiate, simplify, ",

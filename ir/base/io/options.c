@@ -52,9 +52,8 @@ row_of(const Options *o, int row)
     return row < own ? &o->table->rows[row] : &common_rows[row - own];
 }
 
-/* "--to", or "-o" for an option that has only a letter. */
-static const char *
-spelling(const Options *o, int row)
+const char *
+options_spelling(const Options *o, int row)
 {
     const OptionRow *r = row_of(o, row);
     return r->name ? arena_printf(o->arena, "--%s", r->name)
@@ -118,9 +117,9 @@ options_choice(const Options *o, int row, const char *what,
     if (near)
         return status_new(STATUS_USAGE,
                           "unknown %s \"%s\" for %s; did you mean %s?", what,
-                          value, spelling(o, row), near);
+                          value, options_spelling(o, row), near);
     return status_new(STATUS_USAGE, "unknown %s \"%s\" for %s; it is one of %s",
-                      what, value, spelling(o, row), str_text(&all));
+                      what, value, options_spelling(o, row), str_text(&all));
 }
 
 static Status
@@ -131,7 +130,8 @@ add_value(Options *o, int row, const char *value)
     if (r->values)
         TRY(options_choice(o, row, r->arg, r->values, value, &unused));
     if (o->given[row].len && !r->repeatable)
-        return status_new(STATUS_USAGE, "%s is given twice", spelling(o, row));
+        return status_new(STATUS_USAGE, "%s is given twice",
+                          options_spelling(o, row));
     VEC_PUSH(o->arena, o->given[row], value);
     return OK;
 }
@@ -144,7 +144,7 @@ take_option(Options *o, Args *args, int row, const char *attached)
     if (!r->arg) {
         if (attached)
             return status_new(STATUS_USAGE, "%s takes no value",
-                              spelling(o, row));
+                              options_spelling(o, row));
         return add_value(o, row, "");
     }
     if (attached || r->optional)
@@ -152,7 +152,8 @@ take_option(Options *o, Args *args, int row, const char *attached)
     const char *next = args->at < args->argc ? args->argv[args->at] : NULL;
     if (!next || strncmp(next, "--", 2) == 0)
         return status_new(STATUS_USAGE, "%s needs a value: %s %s",
-                          spelling(o, row), spelling(o, row), r->arg);
+                          options_spelling(o, row), options_spelling(o, row),
+                          r->arg);
     args->at++;
     return add_value(o, row, next);
 }
@@ -277,8 +278,8 @@ options_int(const Options *o, int row, int64_t min, int64_t max, int64_t *out)
         return status_new(STATUS_USAGE,
                           "%s needs a whole number from %lld to %lld, "
                           "not \"%s\"",
-                          spelling(o, row), (long long)min, (long long)max,
-                          text);
+                          options_spelling(o, row), (long long)min,
+                          (long long)max, text);
     *out = x;
     return OK;
 }
@@ -294,7 +295,7 @@ options_float(const Options *o, int row, double min, double max, double *out)
     if (end == text || *end || isnan(x) || x < min || x > max)
         return status_new(STATUS_USAGE,
                           "%s needs a number from %g to %g, not \"%s\"",
-                          spelling(o, row), min, max, text);
+                          options_spelling(o, row), min, max, text);
     *out = x;
     return OK;
 }
@@ -307,7 +308,7 @@ options_assignment(const Options *o, Arena *a, int row, int i,
     const char *equals = strchr(text, '=');
     if (!equals || equals == text)
         return status_new(STATUS_USAGE, "%s needs %s, not \"%s\"",
-                          spelling(o, row), row_of(o, row)->arg, text);
+                          options_spelling(o, row), row_of(o, row)->arg, text);
     *name = arena_strndup(a, text, (size_t)(equals - text));
     *value = equals + 1;
     return OK;

@@ -57,6 +57,8 @@ const char *options_answer(const Options *o);
 
 const char *options_operand(const Options *o);
 bool options_given(const Options *o, int row);
+/* "--to", or "-o" for an option that has only a letter. */
+const char *options_spelling(const Options *o, int row);
 /* How often a row was given, and its values in order. */
 int options_count(const Options *o, int row);
 const char *options_nth(const Options *o, int row, int i);

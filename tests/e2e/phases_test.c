@@ -97,6 +97,17 @@ compiling_goes_on_from_any_phase(void **state)
         }
 }
 
+/* "08-replicate.tir", from which the manual continues. */
+static const char *
+dump_in_manual(Arena *a)
+{
+    static const char begin[] = "--from ir phases/";
+    const char *at = strstr(source_text(a, "docs/cli.md"), begin);
+    assert_non_null(at);
+    at += sizeof begin - 1;
+    return arena_strndup(a, at, strcspn(at, " "));
+}
+
 static void
 dumps_are_numbered(void **state)
 {
@@ -109,6 +120,7 @@ dumps_are_numbered(void **state)
         strstr(names, "01-ast.txt\n02-ir.tir\n03-static_batches.tir\n"));
     assert_non_null(strstr(names, "-allocate.tir\n"));
     assert_non_null(strstr(names, "-kernels.txt\n"));
+    assert_non_null(strstr(names, dump_in_manual(a)));
 }
 
 /* Two plans of dir are equal but for calls.txt, which no dump has, and its hash

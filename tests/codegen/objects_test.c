@@ -202,7 +202,7 @@ a_cache_that_cannot_be_made_is_none(void **state)
 
 /* Returns its number. */
 static Status
-emit_number(BeUnit *u, const void *number, const BeTarget *t)
+return_number(BeUnit *u, const void *number, const BeTarget *t)
 {
     (void)t;
     be_func_begin(u, "k_number", u->i32, NULL, 0, true);
@@ -221,7 +221,7 @@ is_cached(Arena *a, const char *dir, const char *job_text, int number)
     BeJob job = {.name = "k_number",
                  .text = job_text,
                  .text_len = strlen(job_text),
-                 .emit = emit_number,
+                 .emit = return_number,
                  .what = &number,
                  .target = targets};
     BeObjectOptions options = {.num_threads = 1,

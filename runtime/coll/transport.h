@@ -24,6 +24,17 @@ typedef struct RtTransport {
     Status (*open)(const RtCommConfig *config, RtColl **out, Str *why);
 } RtTransport;
 
+/* Whether a wait takes longer than timeout, 0: than config says; *deadline is 0
+ * when it begins. */
+static inline bool
+rt_coll_is_late(const RtCommConfig *config, double timeout, double *deadline)
+{
+    double now = config->clock();
+    if (*deadline == 0.0)
+        *deadline = now + (timeout > 0.0 ? timeout : config->timeout);
+    return now > *deadline;
+}
+
 /* coll/shm: the replicas of one process, or of those of one machine, by tasks
  * of their devices on memory that all of them reach. */
 Status rt_coll_shm_open(const RtCommConfig *config, RtColl **out,

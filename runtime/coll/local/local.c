@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "runtime/coll/transport.h"
 
 /* ---- waiting ----------------------------------------------------------- */
 
@@ -46,16 +47,6 @@ has_passed(Gate g, uint32_t value)
     return (int32_t)(value - g.target) >= 0;
 }
 
-bool
-rt_local_is_late(const RtLocalWork *w, double *deadline)
-{
-    const RtCommConfig *config = &w->instance->comm->config;
-    double now = config->clock();
-    if (*deadline == 0.0)
-        *deadline = now + (w->timeout > 0.0 ? w->timeout : config->timeout);
-    return now > *deadline;
-}
-
 RtCollResult
 rt_local_wait(const RtLocalWork *w, bool has_timeout)
 {
@@ -69,7 +60,8 @@ rt_local_wait(const RtLocalWork *w, bool has_timeout)
             return COLL_OK;
         if (atomic_load(comm->all_stopped))
             return COLL_ABORTED;
-        if (has_timeout && rt_local_is_late(w, &deadline))
+        if (has_timeout &&
+            rt_coll_is_late(&comm->config, w->timeout, &deadline))
             return COLL_TIMEOUT;
         d->ops->program->wait_word(d, g.word, value);
     }

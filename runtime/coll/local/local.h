@@ -159,8 +159,6 @@ RtCollResult rt_local_finish(RtLocalWork *w);
  * all devices have ended theirs; without a timeout for as long as it takes. */
 RtCollResult rt_local_wait(const RtLocalWork *w, bool has_timeout);
 void rt_local_end_phase(RtLocalWork *w);
-/* Whether a wait takes too long; *deadline is 0 when it begins. */
-bool rt_local_is_late(const RtLocalWork *w, double *deadline);
 
 /* ---- operands and results ------------------------------------------------ */
 

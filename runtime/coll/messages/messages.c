@@ -65,15 +65,6 @@ messages_all_gather_start(MsgInstance *s, int replica,
     announce(s, part);
 }
 
-static bool
-is_late(const MsgComm *comm, double timeout, double *deadline)
-{
-    double now = comm->config.clock();
-    if (*deadline == 0.0)
-        *deadline = now + (timeout > 0.0 ? timeout : comm->config.timeout);
-    return now > *deadline;
-}
-
 static RtCollResult
 messages_done(MsgInstance *s, int device, double timeout)
 {
@@ -87,7 +78,7 @@ messages_done(MsgInstance *s, int device, double timeout)
             return COLL_OK;
         if (atomic_load(&comm->stopped))
             return COLL_ABORTED;
-        if (is_late(comm, timeout, &deadline))
+        if (rt_coll_is_late(&comm->config, timeout, &deadline))
             return COLL_TIMEOUT;
         d->ops->program->wait_word(d, &s->ended, ended);
     }

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 #include "runtime/coll/nccl/nccl_impl.h"
+#include "runtime/coll/transport.h"
 #include "runtime/hal/cuda/native.h"
 #include "runtime/link/carrier.h"
 
@@ -80,7 +81,7 @@ wait_for_last(NcclRank *r)
     while (!r->device->ops->wait(r->arrived)) {
         if (atomic_load(&r->comm->stopped))
             return false;
-        if (rt_nccl_is_late(r->comm, 0.0, &deadline)) {
+        if (rt_coll_is_late(&r->comm->config, 0.0, &deadline)) {
             rt_device_fail(r->device,
                            "%s has failed: a message of NCCL has not come "
                            "after %g seconds",

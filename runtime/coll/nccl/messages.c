@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 #include "runtime/coll/nccl/nccl_impl.h"
+#include "runtime/coll/transport.h"
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -435,7 +436,7 @@ fetch_sizes(NcclWork *w, double timeout)
     while (!r->device->ops->wait(end)) {
         if (atomic_load(&r->comm->stopped))
             return COLL_ABORTED;
-        if (rt_nccl_is_late(r->comm, timeout, &deadline))
+        if (rt_coll_is_late(&r->comm->config, timeout, &deadline))
             return COLL_TIMEOUT;
     }
     return atomic_load(&r->comm->stopped) ? COLL_ABORTED : COLL_OK;

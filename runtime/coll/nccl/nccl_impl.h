@@ -97,9 +97,6 @@ Status rt_nccl_status(NcclComm *comm) MUST_USE;
 Status rt_nccl_measure(RtColl *c, const int *partners,
                        IrLinkSpeed *out) MUST_USE;
 
-/* Whether a wait takes too long; *deadline is 0 when it begins. */
-bool rt_nccl_is_late(const NcclComm *comm, double timeout, double *deadline);
-
 /* ---- collectives --------------------------------------------------------- */
 
 /* A device's part of an instance. */

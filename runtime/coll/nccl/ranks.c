@@ -16,6 +16,7 @@
 #include <time.h>
 #include "ir/base/thread.h"
 #include "runtime/coll/nccl/nccl_impl.h"
+#include "runtime/coll/transport.h"
 #include "runtime/hal/cuda/native.h"
 
 enum { PAUSE_NS = 20 * 1000, WARM_BYTES = 2 * NCCL_ALIGN };
@@ -51,15 +52,6 @@ rt_nccl_check(NcclRank *r, ncclResult_t result, const char *call)
 #define CALL_NCCL(r, name, ...)                                                \
     rt_nccl_check(r, (r)->comm->nccl->name(__VA_ARGS__), #name)
 
-bool
-rt_nccl_is_late(const NcclComm *comm, double timeout, double *deadline)
-{
-    double now = comm->config.clock();
-    if (*deadline == 0.0)
-        *deadline = now + (timeout > 0.0 ? timeout : comm->config.timeout);
-    return now > *deadline;
-}
-
 /* ---- waiting for NCCL itself --------------------------------------------- */
 
 /* Whether the rank's last call is complete; *works: without an error. */
@@ -85,7 +77,7 @@ settle(NcclRank *r, const char *what)
     while (!is_settled(r, &works)) {
         if (atomic_load(&r->comm->stopped))
             return false;
-        if (rt_nccl_is_late(r->comm, 0.0, &deadline)) {
+        if (rt_coll_is_late(&r->comm->config, 0.0, &deadline)) {
             rt_device_fail(r->device,
                            "%s has failed: %s has not ended after %g seconds",
                            r->device->name, what, r->comm->config.timeout);

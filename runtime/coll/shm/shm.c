@@ -269,9 +269,10 @@ enqueue(RtLocalWork *w)
 static RtCollResult
 wait_for_engine(const RtLocalWork *w)
 {
+    const RtCommConfig *config = &w->instance->comm->config;
     double deadline = 0.0;
     while (!rt_local_device(w)->ops->wait(own_of(w)->end))
-        if (rt_local_is_late(w, &deadline))
+        if (rt_coll_is_late(config, w->timeout, &deadline))
             return COLL_TIMEOUT;
     return own_of(w)->result;
 }

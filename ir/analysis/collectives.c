@@ -14,6 +14,15 @@ const char *const ir_coll_names[NUM_IR_COLL_ALGORITHMS] = {
 #include "ir/analysis/collectives.def"
 };
 
+void
+ir_coll_take_slower(IrLinkSpeed *s, IrLinkSpeed other)
+{
+    if (other.latency > s->latency)
+        s->latency = other.latency;
+    if (other.rate > 0 && (s->rate == 0 || other.rate < s->rate))
+        s->rate = other.rate;
+}
+
 int
 ir_coll_node_end(int at, int end, int num_replicas)
 {

@@ -35,6 +35,11 @@ typedef struct IrLinkSpeed {
     double rate;    /* bytes in a second */
 } IrLinkSpeed;
 
+/* Makes *s the slower of both, in latency and in rate; a rate of 0 is not
+ * known.
+ */
+void ir_coll_take_slower(IrLinkSpeed *s, IrLinkSpeed other);
+
 /* Processes that a link joins, and what they have to combine: subtrees of D2's
  * tree, nodes, of their replicas. */
 typedef struct IrCollProcesses {

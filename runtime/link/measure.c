@@ -263,15 +263,6 @@ rt_carrier_measure_pair(RtCarrier *c, int peer, double timeout,
     return st;
 }
 
-static void
-take_slower(IrLinkSpeed *s, IrLinkSpeed other)
-{
-    if (other.latency > s->latency)
-        s->latency = other.latency;
-    if (other.rate > 0 && (s->rate == 0 || other.rate < s->rate))
-        s->rate = other.rate;
-}
-
 /* Machines have any numbers of processes: with the rank before and the one
  * after, of which one may be on another machine. */
 static Status
@@ -285,7 +276,8 @@ ping_both_sides(RtCarrier *c, Arena *a, double timeout, Speeds *out)
         if (x.peer < 0 || x.peer >= rt_carrier_size(c))
             continue;
         TRY(measure_pair(c, a, x, LONG, &s));
-        take_slower(rt_carrier_is_near(c, x.peer) ? &out->near : &out->far, s);
+        ir_coll_take_slower(
+            rt_carrier_is_near(c, x.peer) ? &out->near : &out->far, s);
     }
     return OK;
 }
@@ -331,8 +323,8 @@ set_slowest(RtCarrier *c, const Speeds *all)
     Speeds s = {{0, 0}, {0, 0}};
     RtLinkTopology t = rt_carrier_topology(c);
     for (int i = 0; i < rt_carrier_size(c); i++) {
-        take_slower(&s.near, all[i].near);
-        take_slower(&s.far, all[i].far);
+        ir_coll_take_slower(&s.near, all[i].near);
+        ir_coll_take_slower(&s.far, all[i].far);
     }
     t.near = s.near.rate > 0 ? s.near : s.far;
     t.far = s.far.rate > 0 ? s.far : s.near;

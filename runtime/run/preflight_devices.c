@@ -62,16 +62,6 @@ measure_round(RtRun *run, const RtDeviceSpeeds *all, int round, const Own *own)
     return OK;
 }
 
-/* Of the two numbers of a pair the worse one counts. */
-static void
-take_slower(IrLinkSpeed *s, IrLinkSpeed other)
-{
-    if (other.latency > s->latency)
-        s->latency = other.latency;
-    if (other.rate > 0 && (s->rate == 0 || other.rate < s->rate))
-        s->rate = other.rate;
-}
-
 static void
 take_own(void *data, int rank, const void *part, size_t n)
 {
@@ -83,8 +73,9 @@ take_own(void *data, int rank, const void *part, size_t n)
     for (int i = 0; i < all->each; i++) {
         int own = rank * all->each + i;
         all->names[own] = names[i];
+        /* of the two numbers of a pair the worse one counts */
         for (int k = 0; k < all->num; k++)
-            take_slower(
+            ir_coll_take_slower(
                 &all->pairs[own < k ? own * all->num + k : k * all->num + own],
                 speeds[i * all->num + k]);
     }

@@ -279,6 +279,8 @@ void be_emit_store_kept(Emit *e, const KNode *n);
 
 /* ---- memory (emit_memory.c) --------------------------------------------- */
 
+/* The address of an array's element. */
+Val be_emit_element_pointer(Emit *e, const KArray *array, Val index);
 /* Whether n's lanes are strided in memory and successive values of `along`, on
  * which rows do not depend, are contiguous. */
 bool be_emit_is_strided(const Emit *e, const KNode *n, const KVar *along);

@@ -283,8 +283,8 @@ store_dense(Emit *e, DType t, Val x, Val p, Val mask)
 
 /* ---- nodes -------------------------------------------------------------- */
 
-static Val
-element_pointer(Emit *e, const KArray *array, Val index)
+Val
+be_emit_element_pointer(Emit *e, const KArray *array, Val index)
 {
     Val p = e->arrays[array->role][array->index];
     return LLVMBuildGEP2(e->u->builder, be_emit_memory_type(e, array->dtype), p,
@@ -298,10 +298,11 @@ tile_pointer(Emit *e, const KArray *array, const EmitAddress *a, int row, int v)
 {
     bool steps = ir_dim_is_const(a->row_step) && ir_dim_is_const(a->lane_step);
     if (!steps || a->any.row || a->any.lane)
-        return element_pointer(e, array, be_address_scalar(e, a, row, v));
+        return be_emit_element_pointer(e, array,
+                                       be_address_scalar(e, a, row, v));
     int64_t count =
         row * a->row_step.c + v * be_emit_vector_step(e) * a->lane_step.c;
-    Val p = element_pointer(e, array, be_address_scalar(e, a, 0, 0));
+    Val p = be_emit_element_pointer(e, array, be_address_scalar(e, a, 0, 0));
     Val more = be_word(e->u, count * (int64_t)dtype_info[array->dtype].bytes);
     return count ? LLVMBuildGEP2(e->u->builder, e->u->i8, p, &more, 1, "") : p;
 }
@@ -401,8 +402,9 @@ load_strip(Emit *e, const KNode *n, const EmitAddress *a, int v, int first,
         Val lane = be_add(u, at, be_mul(u, step, be_emit_word(e, i)));
         if (mask && i)
             lane = be_select(u, be_extract(u, mask, i, 0), lane, at);
-        strip[i] = be_load(u, type, element_pointer(e, n->load.array, lane),
-                           (unsigned)dtype_info[t].bytes);
+        strip[i] =
+            be_load(u, type, be_emit_element_pointer(e, n->load.array, lane),
+                    (unsigned)dtype_info[t].bytes);
     }
     for (int i = 0; i < num; i++)
         out[i] = lanes_of_strip(u, strip, e->tile.lanes, num, i);

@@ -292,6 +292,12 @@ void be_ptx_row_loop(Ptx *p, const KNode *n);
 /* The neighbours that 16 bytes of the narrowest elements are, of which a length
  * is a multiple, along the indices of all stages of the item. */
 int be_ptx_stage_width(Emit *e, Dim length);
+/* The index of a stage. */
+KVar *be_ptx_stage_var(const KNode *stage);
+/* Emits groups of `width` neighbours along the stage's index instead of the
+ * item's nodes, until the end. */
+void be_ptx_begin_stage(Ptx *p, const KNode *stage, int width);
+void be_ptx_end_stage(Ptx *p);
 /* Operations of an element in all stages of an item. */
 double be_ptx_stage_cost(const BeKernel *k);
 /* What all stages of an item share. */

@@ -11,14 +11,6 @@
 
 /* ---- addresses ---------------------------------------------------------- */
 
-static Val
-element_pointer(Emit *e, const KArray *array, Val index)
-{
-    Val base = e->arrays[array->role][array->index];
-    return LLVMBuildGEP2(e->u->builder, be_emit_memory_type(e, array->dtype),
-                         base, &index, 1, "");
-}
-
 /* Rows of one access: as many as it can bring when they are neighbours and all
  * or none of them are accessed; else 1. */
 static int
@@ -148,7 +140,8 @@ be_ptx_load(Emit *e, const KNode *n)
     int at_once =
         num > 1 ? rows_at_once(e, array, &n->load.at, n->load.guard) : 1;
     for (int row = 0; row < num; row += at_once) {
-        Val p = element_pointer(e, array, be_address_scalar(e, &a, row, 0));
+        Val p =
+            be_emit_element_pointer(e, array, be_address_scalar(e, &a, row, 0));
         load_rows(e, n, p, row, at_once);
     }
 }
@@ -170,7 +163,8 @@ store_elements(Emit *e, const KNode *n)
         for (int i = 0; i < at_once; i++)
             parts[i] = be_emit_to_memory(
                 u, array->dtype, be_emit_get(e, n->store.value, row + i, 0));
-        Val p = element_pointer(e, array, be_address_scalar(e, &a, row, 0));
+        Val p =
+            be_emit_element_pointer(e, array, be_address_scalar(e, &a, row, 0));
         if (n->store.guard)
             guarded =
                 be_ptx_if(ptx_of(e), be_emit_get(e, n->store.guard, row, 0));

@@ -53,12 +53,6 @@ typedef struct Sums {
 
 /* ---- the form ----------------------------------------------------------- */
 
-static KVar *
-stage_var(const KNode *n)
-{
-    return be_ptx_ranges_of(n)->vars[0];
-}
-
 static bool
 is_stage(const KNode *n)
 {
@@ -80,8 +74,8 @@ find_length(const BeKernel *k, Dim *length)
             return false;
         first = first ? first : n;
         reduces = reduces || n->kind == K_REDUCE;
-        *length = stage_var(first)->extent;
-        if (!ir_dim_equal(stage_var(n)->extent, *length))
+        *length = be_ptx_stage_var(first)->extent;
+        if (!ir_dim_equal(be_ptx_stage_var(n)->extent, *length))
             return false;
     }
     return reduces && !k->grid_vector && !k->segments.len;
@@ -231,7 +225,7 @@ find_place(const Emit *e, const PtxSaved *s)
     for (const KNode *n = s->loop->loop.body.first; n; n = n->next)
         if (n->kind == K_STORE && !n->store.guard &&
             n->store.array->dtype == s->value->dtype &&
-            is_simple(e, &n->store.at, stage_var(s->loop)) &&
+            is_simple(e, &n->store.at, be_ptx_stage_var(s->loop)) &&
             is_free(e, s, n->store.array))
             return n;
     return NULL;
@@ -277,8 +271,8 @@ save_group(Ptx *p, Val inside)
     KTerm *terms = NEW_ARRAY(e->arena, KTerm, (size_t)num);
     for (int i = 0; i < num; i++) {
         terms[i] = s->store->store.at.terms[i];
-        if (terms[i].var == stage_var(s->loop))
-            terms[i].var = stage_var(s->reduce);
+        if (terms[i].var == be_ptx_stage_var(s->loop))
+            terms[i].var = be_ptx_stage_var(s->reduce);
     }
     store.store.at.terms = terms;
     store.store.value = (KNode *)s->value;
@@ -352,24 +346,6 @@ find_members(Ptx *p, const KNode *first)
     return m;
 }
 
-/* Emits groups along the stages' indices instead of the item's nodes. */
-static void
-begin_stage(Ptx *p, const KNode *stage)
-{
-    p->groups = be_ptx_groups(&p->e, stage_var(stage), p->shape.panels.width);
-    p->e.tile.row = stage_var(stage);
-    p->e.tile.rows = p->shape.panels.width;
-    p->together = false;
-}
-
-static void
-end_stage(Ptx *p)
-{
-    p->e.tile.row = NULL;
-    p->e.tile.rows = 1;
-    p->together = true;
-}
-
 /* The first element of this thread's group in the panel from `begin` on. */
 static Val
 group_at(Ptx *p, Val begin)
@@ -386,7 +362,7 @@ set_index(Ptx *p, const KNode *stage, Val at, Val size)
     Emit *e = &p->e;
     Val width = be_emit_word(e, p->shape.panels.width);
     at = be_min(e->u, at, be_sub(e->u, size, width));
-    e->indices[stage_var(stage)->id] = (EmitIndex){.base = at};
+    e->indices[be_ptx_stage_var(stage)->id] = (EmitIndex){.base = at};
 }
 
 /* Leaves a group's elements, or neutral values, in a panel. */
@@ -420,13 +396,13 @@ put_panel(Ptx *p, const Members *m, Val begin, Val size, int slot)
     /* panels alternate between two places */
     Val place = LLVMBuildURem(b, at, be_emit_word(e, 2 * panel), "");
     for (int i = 0; i < m->num; i++) {
-        begin_stage(p, m->nodes[i]);
+        be_ptx_begin_stage(p, m->nodes[i], p->shape.panels.width);
         set_index(p, m->nodes[i], at, size);
         be_ptx_reuse_emit(e, m->stages, m->nodes[i], kept);
         put_group(p, m, i, place, inside);
         if (m->nodes[i] == p->shape.panels.saved.reduce)
             save_group(p, inside);
-        end_stage(p);
+        be_ptx_end_stage(p);
     }
 }
 
@@ -644,12 +620,12 @@ emit_group(Ptx *p, const PtxReuse *stages, const KNode *n, Val begin,
     Val size = be_emit_extent(e, p->shape.panels.length);
     Val at = group_at(p, begin);
     PtxIf inside = be_ptx_if(p, be_icmp(e->u, LLVMIntSLT, at, size));
-    begin_stage(p, n);
-    e->indices[stage_var(n)->id] = (EmitIndex){.base = at};
+    be_ptx_begin_stage(p, n, p->shape.panels.width);
+    e->indices[be_ptx_stage_var(n)->id] = (EmitIndex){.base = at};
     if (n == p->shape.panels.saved.loop)
         load_saved(p, kept);
     be_ptx_reuse_emit(e, stages, n, kept);
-    end_stage(p);
+    be_ptx_end_stage(p);
     be_ptx_end_if(p, &inside, NULL, NULL);
 }
 

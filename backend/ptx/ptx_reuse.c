@@ -14,15 +14,10 @@ enum {
     KEPT_COST = 4    /* instructions of a value that is worth a register */
 };
 
-/* The nodes of a stage that have to be emitted, or taken. */
-typedef struct Needs {
-    bool *values, *vars; /* by id */
-} Needs;
-
 struct PtxReuse {
     int num;
     const KNode *const *nodes;
-    Needs *needs;         /* of each */
+    PtxSlice *needs;      /* of each: what has to be emitted, or taken */
     const KNode **firsts; /* by id: the first value that is the same at the same
                              element; NULL: the value itself */
     int *vars;            /* by id: the same of indices */
@@ -56,6 +51,30 @@ be_ptx_is_plain(const KBlock *b)
 
 /* ---- an item's stages ---------------------------------------------------- */
 
+KVar *
+be_ptx_stage_var(const KNode *stage)
+{
+    return be_ptx_ranges_of(stage)->vars[0];
+}
+
+void
+be_ptx_begin_stage(Ptx *p, const KNode *stage, int width)
+{
+    KVar *var = be_ptx_stage_var(stage);
+    p->groups = be_ptx_groups(&p->e, var, width);
+    p->e.tile.row = var;
+    p->e.tile.rows = width;
+    p->together = false;
+}
+
+void
+be_ptx_end_stage(Ptx *p)
+{
+    p->e.tile.row = NULL;
+    p->e.tile.rows = 1;
+    p->together = true;
+}
+
 int
 be_ptx_stage_width(Emit *e, Dim length)
 {
@@ -63,7 +82,7 @@ be_ptx_stage_width(Emit *e, Dim length)
     for (const KNode *n = e->k->body.first; n; n = n->next) {
         if (!be_ptx_body_of(n))
             continue;
-        const KVar *var = be_ptx_ranges_of(n)->vars[0];
+        const KVar *var = be_ptx_stage_var(n);
         int own = PTX_ALIGN / be_ptx_bytes_along(e, var).least;
         width = own > width ? own : width;
     }
@@ -245,26 +264,10 @@ share_stage(PtxReuse *s, int stage)
 
 /* ---- what a stage computes ---------------------------------------------- */
 
-static void
-need_operands(Needs *needs, KNode *n)
-{
-    KNode *args[K_MAX_ARGS];
-    int num = be_kernel_args(n, args);
-    for (int i = 0; i < num; i++)
-        needs->values[args[i]->id] = true;
-    const KIndex *x = be_kernel_index(n);
-    for (int i = 0; x && i < x->num_terms; i++)
-        needs->vars[x->terms[i].var->id] = true;
-}
-
 static bool
-is_needed(const Needs *needs, const KNode *n)
+is_needed(const PtxSlice *needs, const KNode *n)
 {
-    return n->kind == K_STORE ? true
-           : n->kind == K_DIV || n->kind == K_MOD
-               ? needs->vars[n->divide.var->id]
-           : n->kind == K_PICK ? needs->vars[n->pick.var->id]
-                               : needs->values[n->id];
+    return n->kind == K_STORE || be_ptx_slice_has(needs, n);
 }
 
 static bool
@@ -277,14 +280,13 @@ static void
 find_needs(const Emit *e, PtxReuse *s, int stage)
 {
     const KNode *node = s->nodes[stage];
-    Needs *needs = &s->needs[stage];
-    needs->values = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_values + 1);
-    needs->vars = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_vars + 1);
+    PtxSlice *needs = &s->needs[stage];
+    *needs = be_ptx_slice_new(e);
     if (node->kind == K_REDUCE)
         needs->values[node->reduce.element->id] = true;
     for (KNode *n = be_ptx_body_of(node)->last; n; n = n->prev)
         if (is_needed(needs, n) && !is_taken(s, n))
-            need_operands(needs, n);
+            be_ptx_slice_add_uses(needs, n);
 }
 
 /* Counts the values that the stage takes from earlier ones. */
@@ -319,7 +321,7 @@ be_ptx_reuse(const Emit *e, const KNode *const *nodes, int num)
     PtxReuse *s = NEW(e->arena, PtxReuse);
     s->num = num;
     s->nodes = nodes;
-    s->needs = NEW_ARRAY(e->arena, Needs, (size_t)num + 1);
+    s->needs = NEW_ARRAY(e->arena, PtxSlice, (size_t)num + 1);
     s->firsts = NEW_ARRAY(e->arena, const KNode *, (size_t)k->num_values + 1);
     s->kept = NEW_ARRAY(e->arena, bool, (size_t)k->num_values + 1);
     s->vars = NEW_ARRAY(e->arena, int, (size_t)k->num_vars + 1);
@@ -405,7 +407,7 @@ number_of(const PtxReuse *s, const KNode *stage)
 void
 be_ptx_reuse_emit(Emit *e, const PtxReuse *s, const KNode *stage, PtxKept *kept)
 {
-    const Needs *needs = &s->needs[number_of(s, stage)];
+    const PtxSlice *needs = &s->needs[number_of(s, stage)];
     for (const KNode *n = be_ptx_body_of(stage)->first; n; n = n->next) {
         if (!is_needed(needs, n))
             continue;

@@ -33,12 +33,6 @@ enum {
 
 /* ---- stages ------------------------------------------------------------- */
 
-static KVar *
-stage_var(const KNode *n)
-{
-    return be_ptx_ranges_of(n)->vars[0];
-}
-
 /* The length of a row if n may be one of its stages, else 0. */
 static int64_t
 stage_length(const KNode *n)
@@ -187,25 +181,6 @@ emit_stage(Ptx *p, const KNode *stage, int slot)
     be_ptx_reuse_emit(&p->e, r->stages, stage, r->kept[slot]);
 }
 
-/* Begins to emit groups along the stage's index instead of the item's nodes. */
-static void
-begin_stage(Ptx *p, const KNode *stage)
-{
-    Emit *e = &p->e;
-    p->groups = be_ptx_groups(e, stage_var(stage), p->shape.rows.width);
-    e->tile.row = stage_var(stage);
-    e->tile.rows = p->shape.rows.width;
-    p->together = false;
-}
-
-static void
-end_stage(Ptx *p)
-{
-    p->e.tile.row = NULL;
-    p->e.tile.rows = 1;
-    p->together = true;
-}
-
 /* ---- reductions --------------------------------------------------------- */
 
 static void
@@ -216,7 +191,7 @@ take(PtxTree *parts, int slot, int row, Val valid)
     const KNode *n = parts->fold->node;
     EmitPartial x = {be_emit_get(e, n->reduce.element, row, 0), NULL};
     if (parts->fold->info->arg) {
-        Val at = e->indices[stage_var(n)->id].base;
+        Val at = e->indices[be_ptx_stage_var(n)->id].base;
         at = be_add(e->u, at, be_emit_word(e, row));
         x.number = LLVMBuildIntCast2(e->u->builder, at, e->u->i64, 1, "");
     }
@@ -232,14 +207,14 @@ take_elements(PtxTree *parts)
 {
     Ptx *p = parts->p;
     const KNode *n = parts->fold->node;
-    begin_stage(p, n);
+    be_ptx_begin_stage(p, n, p->shape.rows.width);
     for (int slot = 0; slot < p->shape.rows.slots; slot++) {
-        Val valid = begin_slot(p, stage_var(n), slot);
+        Val valid = begin_slot(p, be_ptx_stage_var(n), slot);
         emit_stage(p, n, slot);
         for (int row = 0; row < parts->width; row++)
             take(parts, slot, row, valid);
     }
-    end_stage(p);
+    be_ptx_end_stage(p);
 }
 
 void
@@ -265,9 +240,9 @@ void
 be_ptx_row_loop(Ptx *p, const KNode *n)
 {
     PtxIf active = be_ptx_if(p, p->active);
-    begin_stage(p, n);
+    be_ptx_begin_stage(p, n, p->shape.rows.width);
     for (int slot = 0; slot < p->shape.rows.slots; slot++) {
-        Val valid = begin_slot(p, stage_var(n), slot);
+        Val valid = begin_slot(p, be_ptx_stage_var(n), slot);
         PtxIf i;
         if (valid)
             i = be_ptx_if(p, valid);
@@ -275,7 +250,7 @@ be_ptx_row_loop(Ptx *p, const KNode *n)
         if (valid)
             be_ptx_end_if(p, &i, NULL, NULL);
     }
-    end_stage(p);
+    be_ptx_end_stage(p);
     be_ptx_end_if(p, &active, NULL, NULL);
 }
 

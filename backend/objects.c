@@ -16,10 +16,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <llvm-c/BitWriter.h>
 #include <llvm-c/ErrorHandling.h>
+#include "ir/base/clock.h"
 #include "ir/base/memory.h"
 
 enum { MAX_THREADS = 64 };
@@ -44,14 +44,6 @@ on_diagnostic(LLVMDiagnosticInfoRef info, void *data)
     (void)data;
     if (LLVMGetDiagInfoSeverity(info) == LLVMDSError)
         on_fatal_error(LLVMGetDiagInfoDescription(info));
-}
-
-static double
-seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* ---- one job ------------------------------------------------------------ */
@@ -202,7 +194,7 @@ static void
 make(Worker *w, BeJob *job)
 {
     Arena *a = w->arena;
-    double start = seconds_now();
+    double start = clock_seconds();
     const char *before = purpose(a, job);
     const BeCache *cache = w->shop->options->cache;
     BeCacheKey key = {0, 0};
@@ -216,7 +208,7 @@ make(Worker *w, BeJob *job)
         if (!job->status && cache)
             be_cache_put(cache, key, job->object, job->size);
     }
-    job->seconds = seconds_now() - start;
+    job->seconds = clock_seconds() - start;
     memory_purpose(before);
 }
 

@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "backend/backend.h"
 #include "frontend/dist/cross_device.h"
 #include "frontend/frontend.h"
 #include "frontend/syntax/parse.h"
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
@@ -204,16 +204,8 @@ typedef struct Tfdc {
     const char *print_after; /* or NULL */
     int num_dumps;
     Status status; /* of a dump that could not be written */
-    double begin;
+    double begin;  /* of the phase, in seconds */
 } Tfdc;
-
-static double
-milliseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 /* With --time: the time since the last call. */
 static void
@@ -221,8 +213,8 @@ note_time(Tfdc *t, const char *phase)
 {
     if (!t->passes.time)
         return;
-    double now = milliseconds();
-    fprintf(stderr, "%8.3f ms  [%s]\n", now - t->begin, phase);
+    double now = clock_seconds();
+    fprintf(stderr, "%8.3f ms  [%s]\n", 1e3 * (now - t->begin), phase);
     t->begin = now;
 }
 
@@ -782,7 +774,7 @@ compile(Tfdc *t)
     TRY(check_text(t, text));
     TRY(check_output(t));
     t->text = text;
-    t->begin = milliseconds();
+    t->begin = clock_seconds();
     TRY(run_phases(t));
     Status st = t->status;
     t->status = OK;

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include "ir/base/clock.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "ir/verify/verify.h"
@@ -21,14 +21,6 @@ const Pass pass_table[] = {
 #undef PASS
 };
 const int num_passes = sizeof pass_table / sizeof *pass_table;
-
-static double
-milliseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 /* A pass makes few operations of each one, but the total has a limit. */
 static bool
@@ -82,10 +74,11 @@ run_timed(const Pass *pass, IrModule *m, Diag *d, const PassOptions *options)
 {
     Arena *scratch = arena_new(NULL, pass->name);
     PassCx cx = {.arena = scratch, .m = m, .diag = d, .options = options};
-    double begin = milliseconds();
+    double begin = clock_seconds();
     bool ok = pass->run(&cx) && check_growth(m, d);
     if (options->time)
-        fprintf(stderr, "%8.3f ms  %s\n", milliseconds() - begin, pass->name);
+        fprintf(stderr, "%8.3f ms  %s\n", 1e3 * (clock_seconds() - begin),
+                pass->name);
     arena_release(scratch);
     return ok;
 }

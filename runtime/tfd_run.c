@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
@@ -47,20 +47,12 @@ on_dump(int signal_number)
 
 enum { ONE_INTERRUPT_MS = 500 };
 
-static int64_t
-milliseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Of any thread. */
 static void
 on_interrupt(int signal_number)
 {
     static _Atomic int64_t first;
-    int64_t now = milliseconds(), begun = 0;
+    int64_t now = (int64_t)(1e3 * clock_seconds()), begun = 0;
     if (!atomic_compare_exchange_strong(&first, &begun, now) &&
         now - begun > ONE_INTERRUPT_MS)
         _exit(128 + signal_number);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 
 enum { SPINS = 2000, SLEEP_NS = 100 * 1000 * 1000 };
 
@@ -103,9 +104,7 @@ rt_may_spin(int num_threads)
 double
 rt_seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return clock_seconds();
 }
 
 struct timespec

@@ -12,6 +12,7 @@ and the rulers of their sections are one line.
 import collections
 import functools
 import glob
+import itertools
 import os
 import re
 import sys
@@ -208,6 +209,14 @@ def unlisted(root):
             yield '%s: does not have %s' % (page, path)
 
 
+def unlisted_suites(root):
+    page = 'tests/README.md'
+    for path in glob.glob(os.path.join(root, 'tests/*/meson.build')):
+        name = os.path.basename(os.path.dirname(path))
+        if '| `%s/` |' % name not in read(root, page):
+            yield '%s: does not have %s/' % (page, name)
+
+
 def lists_nothing(root, pages):
     """Names in the first column of tables of files."""
     for page in pages:
@@ -262,7 +271,8 @@ def main(root):
     report(4, 'rows of the glossary', bad_rows(root, 'docs/glossary.md'))
     report(5, 'passes', other_passes(root, 'docs/architecture.md'))
     report(6, 'rules and decisions', unanswered(root, 'docs/semantics.md'))
-    report(7, 'sources that no README has', unlisted(root))
+    report(7, 'sources and suites that no README has',
+           itertools.chain(unlisted(root), unlisted_suites(root)))
     report(8, 'files that READMEs list',
            lists_nothing(root, [p for p in pages if p.endswith('README.md')]))
     report(9, 'terms of renamed.txt', without_entry(root, 'docs/glossary.md'))

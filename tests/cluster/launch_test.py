@@ -88,6 +88,13 @@ def left(pids):
     return [pid for pid in pids if os.path.exists('/proc/%d' % pid)]
 
 
+def descriptors_of(pid, path):
+    """Its descriptors that are this file."""
+    folder = '/proc/%d/fd' % pid
+    return [int(fd) for fd in os.listdir(folder)
+            if os.readlink(os.path.join(folder, fd)) == path]
+
+
 def calls(folder, rank):
     try:
         with open('%s/rank-%d.txt' % (folder, rank)) as f:
@@ -114,8 +121,11 @@ def main():
     p = start('-n', '2', '--set', 'epochs=100000000')
     pids = wait_for_ranks(p, 2)
     time.sleep(0.3)
+    nulls = descriptors_of(pids[1], '/dev/null')
     p.terminate()
     err = p.communicate(timeout=30)[1]
+    check('a process that reads nothing has no file but for its input',
+          nulls == [0], nulls)
     check('a signal to the parent interrupts all', p.returncode == 130 and
           not left(pids.values()), (p.returncode, err))
     p = start('-n', '2', '--set', 'epochs=100000000', preexec_fn=ignore_interrupts)

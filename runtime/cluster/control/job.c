@@ -285,8 +285,8 @@ start_bounded(RtMember *m, bool *left)
     return *left ? not_returned(m) : s->st;
 }
 
-Status
-rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
+static RtMember *
+new_member(const RtJobOptions *options, const RtJobConfig *config)
 {
     Arena *a = arena_new(NULL, "the job");
     RtMember *m = NEW(a, RtMember);
@@ -301,29 +301,40 @@ rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
     m->job = (RtJob){.rank = options->rank, .size = options->size};
+    return m;
+}
+
+/* *left as start_bounded says. */
+static Status
+join(RtMember *m, const RtJobConfig *config, bool *left)
+{
     Status st =
         rt_positions_open(&m->positions, config->num_places, config->num_sites);
     say_who(m, config);
     m->job.host = m->hello.host;
-    bool left = false;
     if (!st)
         st = meet(m, config);
     if (!st)
-        st = start_bounded(m, &left);
+        st = start_bounded(m, left);
     if (!st)
         st = announce(m);
+    return st ? st : wait_for_go(m);
+}
+
+Status
+rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
+{
+    bool left = false;
+    RtRendezvous *r = options->rendezvous;
+    RtMember *m = new_member(options, config);
+    Status st = join(m, config, &left);
     if (!st)
-        st = wait_for_go(m);
-    if (st) {
-        if (!left)
-            leave(m, 2);
-        if (options->rendezvous)
-            options->rendezvous->ops->leave(options->rendezvous, true,
-                                            !is_silent);
-        return st;
-    }
-    *out = &m->job;
-    return OK;
+        *out = &m->job;
+    if (st && !left)
+        leave(m, 2);
+    if (st && r)
+        r->ops->leave(r, true, !is_silent);
+    return st;
 }
 
 /* ---- exchanges ---------------------------------------------------------- */

@@ -121,19 +121,19 @@ clear_stripe(const Fold *f, Val stripe)
     }
 }
 
-/* Sets stripes first, first + step, ... below end to the neutral value. */
+/* Sets stripes 0, step, ... below end to the neutral value. */
 static void
-clear_stripes(const Fold *f, int first, int end, int step)
+clear_stripes(const Fold *f, int end, int step)
 {
     BeUnit *u = f->e->u;
     enum { FEW = 8 };
-    if ((end - first) / step * f->vectors <= FEW) {
-        for (int i = first; i < end; i += step)
+    if (end / step * f->vectors <= FEW) {
+        for (int i = 0; i < end; i += step)
             clear_stripe(f, be_word(u, i));
         return;
     }
     BeLoop l;
-    be_loop_begin(u, &l, be_word(u, first), be_word(u, end), be_word(u, step),
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, end), be_word(u, step),
                   "stripe");
     be_loop_body(u, &l);
     clear_stripe(f, l.index);
@@ -216,7 +216,7 @@ end_chunk(const Fold *f)
 static void
 clear_all(const Fold *f)
 {
-    clear_stripes(f, 0, f->stripes, 1);
+    clear_stripes(f, f->stripes, 1);
 }
 
 /* If the number of folded elements is that of full chunks, calls end. */
@@ -423,7 +423,7 @@ static void
 end_and_clear_lanes(const Fold *f)
 {
     end_chunk_of_lanes(f);
-    clear_stripes(f, 0, f->stripes, f->lanes);
+    clear_stripes(f, f->stripes, f->lanes);
 }
 
 static bool
@@ -564,7 +564,7 @@ reduce_rows(Fold *f)
 {
     /* Twice the stripes, since a register may extend beyond the last one. */
     make_stripes(f, TOTAL_STRIPE + 1, 0);
-    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
+    clear_stripes(f, f->stripes + f->lanes, f->lanes);
     Fold s = scalar_fold(f);
     Val total = be_word(f->e->u, TOTAL_STRIPE);
     if (has_chunks(f))
@@ -651,7 +651,7 @@ fold_chunk(const Fold *f, Val chunk, Val begin, Val end)
     Fold parts = parts_of(f);
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = f->lanes};
     e->tile.lane = f->ranges->vars[0];
-    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
+    clear_stripes(f, f->stripes + f->lanes, f->lanes);
     take_chunk(f, begin, end);
     store_part(&parts, chunk, fold_registers(f));
 }

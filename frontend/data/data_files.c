@@ -48,18 +48,18 @@ read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
 
 /* ---- types -------------------------------------------------------------- */
 
-/* The type of an element, argument i; NULL after an error. */
+/* The type of an element, argument 1; NULL after an error. */
 static FeValue *
-read_type(Lower *cx, const FeArgs *in, int i, const char *example)
+read_type(Lower *cx, const FeArgs *in, const char *example)
 {
-    FeValue *type = fe_arg(in, i);
+    FeValue *type = fe_arg(in, 1);
     if (type->kind != FE_TYPE || !ir_type_is_static(type->type)) {
-        fe_error(cx, fe_arg_loc(in, i),
+        fe_error(cx, fe_arg_loc(in, 1),
                  "%s takes the type of a row, as %s, not %s", in->name, example,
                  fe_describe(cx, type));
         return NULL;
     }
-    type = fe_data_type(cx, *type->type, fe_arg_loc(in, i));
+    type = fe_data_type(cx, *type->type, fe_arg_loc(in, 1));
     return fe_is_poison(type) ? NULL : type;
 }
 
@@ -196,25 +196,25 @@ read_missing(Lower *cx, const FeArgs *in, int i, FeValue *types, IrStage *stage)
 
 /* A source of elements of the type that is argument 1. */
 static FeValue *
-typed_source(Lower *cx, const FeArgs *in, IrStage stage, const char *example)
+typed_source(Lower *cx, const FeArgs *in, StageKind kind)
 {
-    stage.loc = in->loc;
+    IrStage stage = {.kind = kind, .loc = in->loc};
     if (!read_paths(cx, in, &stage))
         return &fe_poison;
-    FeValue *type = read_type(cx, in, 1, example);
+    FeValue *type = read_type(cx, in, "u8[28, 28]");
     return type ? fe_data_source(cx, type, stage) : &fe_poison;
 }
 
 FeValue *
 fe_builtin_npy(Lower *cx, const FeArgs *in)
 {
-    return typed_source(cx, in, (IrStage){.kind = STAGE_npy}, "u8[28, 28]");
+    return typed_source(cx, in, STAGE_npy);
 }
 
 FeValue *
 fe_builtin_idx(Lower *cx, const FeArgs *in)
 {
-    return typed_source(cx, in, (IrStage){.kind = STAGE_idx}, "u8[28, 28]");
+    return typed_source(cx, in, STAGE_idx);
 }
 
 FeValue *
@@ -226,7 +226,7 @@ fe_builtin_bytes(Lower *cx, const FeArgs *in)
     if (!read_paths(cx, in, &stage))
         return &fe_poison;
     if (fe_arg(in, 1))
-        type = read_type(cx, in, 1, "u8[3073]");
+        type = read_type(cx, in, "u8[3073]");
     if (!type)
         return &fe_poison;
     if (ir_type_bytes(cx->module, type->type, &size) && size == 0)
@@ -241,7 +241,7 @@ fe_builtin_lines(Lower *cx, const FeArgs *in)
     bool cut = false;
     if (!read_paths(cx, in, &stage) || !fe_arg_bool(cx, in, 2, "cut", &cut))
         return &fe_poison;
-    FeValue *type = read_type(cx, in, 1, "u8[80]");
+    FeValue *type = read_type(cx, in, "u8[80]");
     if (!type)
         return &fe_poison;
     if (type->type->dtype != DT_u8 || type->type->rank != 1)

@@ -377,9 +377,9 @@ leave_world(void)
 /* ---- TFD_SANDBOX=engine: queues at the same time ------------------------- */
 
 static bool
-engine_sleep_until(RtEvent e, double seconds)
+engine_sleep_until(RtEvent e)
 {
-    struct timespec end = rt_time_after(seconds);
+    struct timespec end = rt_time_after(BOUND);
     pthread_mutex_lock(&world->lock);
     int timed_out = 0;
     while (!has_happened(e) && !timed_out)
@@ -433,7 +433,7 @@ engine_drain(Sandbox *s)
         pthread_mutex_lock(&world->lock);
         RtEvent last = last_of(&s->queues[k]);
         pthread_mutex_unlock(&world->lock);
-        while (!engine_sleep_until(last, BOUND))
+        while (!engine_sleep_until(last))
             ;
     }
 }
@@ -445,7 +445,7 @@ rt_sandbox_wait(RtEvent e)
 {
     Queue *q = rt_sandbox_current;
     if (world->options.is_engine)
-        return engine_sleep_until(e, BOUND);
+        return engine_sleep_until(e);
     if (q) { /* a program that waits for a collective */
         q->event = e;
         if (!has_happened(e))

@@ -381,6 +381,16 @@ read_source_text(Tfdc *t, const IrModule *m, int i)
     return OK;
 }
 
+/* Of an option beside --from. */
+static Status
+is_in_text(const Tfdc *t, int option)
+{
+    return status_new(STATUS_USAGE,
+                      "%s has no effect beside --from %s, whose text has it "
+                      "already: compile the program with it",
+                      options_spelling(t->options, option), t->from);
+}
+
 /* The command line wins over the file's strategy, and over a dump of it. */
 static void
 use_collectives(const Tfdc *t, IrModule *m)
@@ -402,6 +412,8 @@ read_module(Tfdc *t)
         t->status = read_source_text(t, m, i);
     if (m->phase != PHASE_PLACED)
         use_collectives(t, m);
+    else if (options_given(t->options, OPT_COLLECTIVES) && !t->status)
+        t->status = is_in_text(t, OPT_COLLECTIVES);
     return t->status ? NULL : m;
 }
 
@@ -655,10 +667,7 @@ check_from(const Tfdc *t)
                                 OPT_WIDEN};
     for (size_t i = 0; t->from && i < sizeof taken / sizeof *taken; i++)
         if (options_given(t->options, taken[i]))
-            return status_new(STATUS_USAGE,
-                              "%s has no effect beside --from %s, whose text "
-                              "has it already: compile the program with it",
-                              options_spelling(t->options, taken[i]), t->from);
+            return is_in_text(t, taken[i]);
     return OK;
 }
 

@@ -376,6 +376,11 @@ static const struct {
      "--devices has no effect beside --from ir, whose text has it already: "
      "compile the program with it",
      2},
+    {"tfdc ok.tfd --to placed > ok.tir && "
+     "tfdc ok.tir --from placed --collectives timeout_seconds=9",
+     "--collectives has no effect beside --from placed, whose text has it "
+     "already: compile the program with it",
+     2},
     {"tfdc ok.tir --from placed -D N=2",
      "-D has no effect beside --from placed, whose text has it already: "
      "compile the program with it",

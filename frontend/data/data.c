@@ -11,6 +11,7 @@
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/type_of.h"
@@ -267,16 +268,25 @@ name_loc(Lower *cx, const char *name, const FeCall *call)
     return loc;
 }
 
-static FeValue *
-unknown_method(Lower *cx, const char *name, const FeCall *call)
+/* What is written in place of a stage that tf.data alone has, or the name that
+ * was meant; NULL: neither is known. */
+static const char *
+method_note(Lower *cx, const char *name)
 {
+    const FeForeign *f = fe_hint_elsewhere("tf", name);
+    if (f && strncmp(f->theirs, "tf.data.", 8) == 0)
+        return fe_elsewhere_note(cx, "tf", name);
     const char *names[NUM_METHODS];
     for (int i = 0; i < NUM_METHODS; i++)
         names[i] = methods[i].name;
     const char *near = nearest_name(name, names, NUM_METHODS);
-    return fe_error_note(cx, name_loc(cx, name, call),
-                         near ? fe_format(cx, "did you mean \"%s\"?", near)
-                              : NULL,
+    return near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
+}
+
+static FeValue *
+unknown_method(Lower *cx, const char *name, const FeCall *call)
+{
+    return fe_error_note(cx, name_loc(cx, name, call), method_note(cx, name),
                          "a dataset has no \"%s\"", name);
 }
 

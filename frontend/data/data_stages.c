@@ -208,8 +208,10 @@ fe_method_shard(Lower *cx, const FeArgs *in)
         !read_count(cx, in, 1, "the index of a shard", 0, &index))
         return &fe_poison;
     if (index >= num)
-        return fe_error(cx, fe_arg_loc(in, 1), "shard %lld of %lld",
-                        (long long)index, (long long)num);
+        return fe_error(cx, fe_arg_loc(in, 1),
+                        "the index of a shard of %lld is at most %lld, not "
+                        "%lld",
+                        (long long)num, (long long)(num - 1), (long long)index);
     return with_stage(cx, in, STAGE_shard, num, index);
 }
 

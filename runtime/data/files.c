@@ -221,8 +221,19 @@ leave_file(Files *s)
     s->has_file = false;
 }
 
+/* What a disk or a packed stream says knows no line of the program. */
 static Status
-files_next(RtNode *n, RtElement *e, bool *end)
+while_reading(const RtNode *n, Status st)
+{
+    if (!st || status_kind(st) == STATUS_STOPPED || *status_lines(st))
+        return st;
+    return status_note(rt_stage_show(n, st), "reading %s at %s",
+                       ir_stage_info[n->stage->kind].name,
+                       rt_stage_location(n));
+}
+
+static Status
+next_of_files(RtNode *n, RtElement *e, bool *end)
 {
     Files *s = n->state;
     for (;; leave_file(s)) {
@@ -234,6 +245,12 @@ files_next(RtNode *n, RtElement *e, bool *end)
         if (!*end)
             return OK;
     }
+}
+
+static Status
+files_next(RtNode *n, RtElement *e, bool *end)
+{
+    return while_reading(n, next_of_files(n, e, end));
 }
 
 /* Leaves as many of num records out as the file has; how many in *out. */

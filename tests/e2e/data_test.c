@@ -6,6 +6,7 @@
  * the record is read.
  */
 #include "tests/unit/unit.h"
+#include "ir/base/io/file.h"
 #include "tests/unit/arena.h"
 
 #include "tests/data/make.h"
@@ -227,6 +228,29 @@ mistakes_further_on_are_told_with_their_line(void **state)
         "one.tfd:4:12: note: an element is taken from here\n");
 }
 
+/* The end of a packed file is met in whichever record was asked for last. */
+static void
+faults_of_a_packed_file_are_told_with_their_line(void **state)
+{
+    Arena *a = *state;
+    char *packed;
+    size_t len;
+    const char *dir = write_files(a);
+    assert_null(file_read(a, at(a, dir, "digits.gz"), &packed, &len));
+    make_file(at(a, dir, "cut.gz"), packed, len - 9);
+    assert_string_equal(
+        told(a, dir, "idx(\"cut.gz\", u8[2, 2])"),
+        arena_printf(a,
+                     "main\n"
+                     "tfd-run: error: \"%s/cut.gz\" cannot be unpacked: its "
+                     "end is missing\n"
+                     "    1 | dataset d = idx(\"cut.gz\", u8[2, 2])\n"
+                     "      |             ^~~~~~~~~~~~~~~~~~~~~~~\n"
+                     "one.tfd:4:12: note: an element is taken from here\n"
+                     "tfd-run: note: while reading idx at one.tfd:1:13\n",
+                     dir));
+}
+
 int
 main(void)
 {
@@ -235,6 +259,7 @@ main(void)
         cmocka_unit_test(several_pipelines_at_once),
         cmocka_unit_test(mistakes_are_told_before_main_begins),
         cmocka_unit_test(mistakes_further_on_are_told_with_their_line),
+        cmocka_unit_test(faults_of_a_packed_file_are_told_with_their_line),
     };
     return cmocka_run_group_tests_name("data", tests, new_arena, release_arena);
 }

@@ -10,6 +10,7 @@
  * as many adjacent columns as it has elements, but u8[n] is the text of one
  * column, padded with zeros.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -565,6 +566,18 @@ other_type(const Csv *c, const char *text, DType t, int64_t column)
     return "";
 }
 
+/* A name where a number belongs, in the first line of a file without a header,
+ * is most often that of the column. */
+static const char *
+repair_of(const Csv *c, const char *text, DType t, int64_t column)
+{
+    bool is_first = c->file->line == 1 && !c->file->record;
+    bool has_header = c->file->node->stage->ints[0] != CSV_NO_HEADER;
+    if (is_first && !has_header && isalpha((unsigned char)*text))
+        return "; csv(..., header = true) leaves out a first line of names";
+    return other_type(c, text, t, column);
+}
+
 static Status
 read_value(const Csv *c, int component, DType t, int64_t column, Scalar *out)
 {
@@ -576,7 +589,7 @@ read_value(const Csv *c, int component, DType t, int64_t column, Scalar *out)
         return rt_line_error(c->file, "%s in %s is no %s%s",
                              quoted(c->file->arena, text),
                              column_text(c, column), dtype_info[t].name,
-                             other_type(c, text, t, column));
+                             repair_of(c, text, t, column));
     }
     if (rt_file_default(c->file, component, out))
         return OK;

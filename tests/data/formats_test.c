@@ -137,6 +137,9 @@ static const struct {
     const char *file, *stages, *want;
 } csv_errors[] = {
     {"1\nx\n", ONE, "\"t.csv\", line 2: \"x\" in column 0 is no i32"},
+    {"x\n1\n", ONE,
+     "\"t.csv\", line 1: \"x\" in column 0 is no i32; "
+     "csv(..., header = true) leaves out a first line of names"},
     {"1\n\n\n2.0\n", ONE,
      "\"t.csv\", line 4: \"2.0\" in column 0 is no i32; "
      "declare it as f32"},
@@ -651,7 +654,8 @@ all_files_are_opened_first(void **state)
     expect_error(
         "csv header=0 separator=44 \"t.csv\", \"v.csv\" : i32" AT BATCH(
             1, "i32[b1]"),
-        "\"v.csv\", line 1: \"x\" in column 0 is no i32");
+        "\"v.csv\", line 1: \"x\" in column 0 is no i32; "
+        "csv(..., header = true) leaves out a first line of names");
 }
 
 /* ---- resuming ------------------------------------------------------------ */

@@ -197,6 +197,24 @@ rows_text(Arena *a, const RtNpyHeader *h)
                     : name;
 }
 
+/* How NumPy saves what can be read, of elements that cannot; "" where they are
+ * no numbers. */
+static const char *
+repair_of(Arena *a, const char *descr)
+{
+    static const struct {
+        const char *theirs, *numpy, *ours;
+    } wider[] = {
+        {"<u2", "<i4", "i32"}, {"<u4", "<i8", "i64"}, {"<u8", "<i8", "i64"}};
+    if (descr[0] == '>')
+        return arena_printf(a, "; save it with x.astype('<%s')", descr + 1);
+    for (size_t i = 0; i < sizeof wider / sizeof *wider; i++)
+        if (strcmp(descr, wider[i].theirs) == 0)
+            return arena_printf(a, "; save it with x.astype('%s'), as %s",
+                                wider[i].numpy, wider[i].ours);
+    return "";
+}
+
 /* Rows of another type than the program states. */
 static Status
 refuse_rows(const RtFile *f, int i, const char *of, const RtNpyHeader *h)
@@ -208,12 +226,8 @@ refuse_rows(const RtFile *f, int i, const char *of, const RtNpyHeader *h)
         return rt_file_error(
             f, "%shas rows of %s, not of %s: NumPy wrote '%s' of shape [%s]",
             of, rows, type, h->descr, shape);
-    const char *repair =
-        h->descr[0] == '>'
-            ? arena_printf(a, "; save it with x.astype('<%s')", h->descr + 1)
-            : "";
     return rt_file_error(f, "%sholds '%s' of shape [%s], not rows of %s%s", of,
-                         h->descr, shape, type, repair);
+                         h->descr, shape, type, repair_of(a, h->descr));
 }
 
 static Status
@@ -233,6 +247,16 @@ check(const RtFile *f, RtStream *s, int i, const char *of, const RtNpyHeader *h)
                                total_bytes(h, dtype_info[t->dtype].bytes));
 }
 
+/* The header of an array whose elements are records, of several fields. */
+static bool
+has_fields(const char *data, size_t len)
+{
+    size_t elements;
+    Cursor c;
+    return find_header(data, len, &c, &elements) && take(&c, "{") &&
+           take(&c, "'descr'") && take(&c, ":") && take(&c, "[");
+}
+
 Status
 rt_npy_begin(const RtFile *f, RtStream *s, int i, const char *array,
              RtNpyHeader *h)
@@ -243,7 +267,12 @@ rt_npy_begin(const RtFile *f, RtStream *s, int i, const char *array,
         array ? arena_printf(f->arena, "array \"%s\" ", array) : "";
     TRY(rt_stream_peek(s, MAX_HEADER, &data, &have));
     if (!rt_npy_parse(data, have, h))
-        return rt_file_error(f, "%sis no .npy file", of);
+        return has_fields(data, have)
+                   ? rt_file_error(f,
+                                   "%sholds records of several fields; save "
+                                   "x['name'] of each field as an array",
+                                   of)
+                   : rt_file_error(f, "%sis no .npy file", of);
     TRY(check(f, s, i, of, h));
     rt_stream_skip(s, h->offset);
     return OK;

@@ -260,7 +260,19 @@ a_file_of_another_type_is_refused(void **state)
                      "header states more than any file has");
     expect_npy_error("{'descr': [('x', '<f4')], 'fortran_order': False, "
                      "'shape': (3, 2), }",
+                     24,
+                     "holds records of several fields; save x['name'] of each "
+                     "field as an array");
+    expect_npy_error("{'descr': 3, 'fortran_order': False, 'shape': (3, 2), }",
                      24, "is no .npy file");
+    expect_npy_error("{'descr': '<u2', 'fortran_order': False, 'shape': (3, "
+                     "2), }",
+                     12,
+                     "holds '<u2' of shape [3, 2], not rows of f32[2]; save it "
+                     "with x.astype('<i4'), as i32");
+    expect_npy_error("{'descr': '<U2', 'fortran_order': False, 'shape': (3, "
+                     "2), }",
+                     48, "holds '<U2' of shape [3, 2], not rows of f32[2]");
 }
 
 /* ---- headers ------------------------------------------------------------ */

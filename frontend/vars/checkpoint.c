@@ -14,6 +14,7 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
+#include "frontend/emit/require_const.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/type_of.h"
 #include "frontend/vars/vars.h"
@@ -74,6 +75,36 @@ set_vars(Lower *cx, const FeArgs *in, IrOp *op)
     return true;
 }
 
+/* Notes what the file calls the variables that were listed. */
+static bool
+set_names(Lower *cx, const FeArgs *in, IrOp *op)
+{
+    int num_vars = 0;
+    VarNames names = {0};
+    FeValues leaves = {0};
+    Loc loc = fe_arg_loc(in, 2);
+    ir_names(op, A_vars, &num_vars);
+    fe_value_leaves(cx->arena, fe_arg(in, 2), &leaves);
+    if (leaves.len != num_vars) {
+        fe_error(cx, loc, "%d names for %d variables listed", leaves.len,
+                 num_vars);
+        return false;
+    }
+    for (int i = 0; i < leaves.len; i++) {
+        const char *text;
+        if (!fe_require_text(cx, leaves.data[i], "a name", loc, &text))
+            return false;
+        const char *name = intern(cx->names, text);
+        if (is_listed(&names, name)) {
+            fe_error(cx, loc, "the name \"%s\" is listed twice", name);
+            return false;
+        }
+        VEC_PUSH(cx->arena, names, name);
+    }
+    ir_set_names(op, A_names, names.data, names.len);
+    return true;
+}
+
 /* ---- the calls ---------------------------------------------------------- */
 
 /* The text that a path or a tag is, or NULL with a message. */
@@ -96,6 +127,8 @@ emit_checkpoint(Lower *cx, const FeArgs *in, IrOpKind kind)
         return &fe_poison;
     IrOp *op = fe_text_op(cx, kind, 0, NULL, path, in->loc);
     if (!set_vars(cx, in, op))
+        return &fe_poison;
+    if (kind == OP_restore && fe_arg(in, 2) && !set_names(cx, in, op))
         return &fe_poison;
     ir_append(cx->block, op);
     return &fe_none;
@@ -221,6 +254,10 @@ finish_restore(Lower *cx, IrOp *op, const VarNames *vars)
     IrOp *restore = with_operands(b, op, op->num_operands, op->operands, vars);
     if (!ir_has(op, A_vars))
         ir_set_int(restore, A_strict, true);
+    int num_names;
+    const char *const *names = ir_names(op, A_names, &num_names);
+    if (names)
+        ir_set_names(restore, A_names, names, num_names);
     IrType *types = NEW_ARRAY(cx->arena, IrType, (size_t)vars->len);
     for (int i = 0; i < vars->len; i++) {
         types[i] = ir_var_find(cx->module, vars->data[i])->type;

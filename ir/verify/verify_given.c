@@ -575,6 +575,19 @@ check_in_place(Verify *v, const IrOp *op)
     return wrong ? wrong : check_once(names, num, names, num);
 }
 
+/* Names in the file, of all variables or of none. */
+static const char *
+check_saved_names(const IrOp *op)
+{
+    int num_vars, num_placed, num;
+    ir_names(op, A_vars, &num_vars);
+    ir_names(op, A_in_place, &num_placed);
+    const char *const *names = ir_names(op, A_names, &num);
+    if (names && num != num_vars + num_placed)
+        return MESSAGE("there is a name in the file for each variable");
+    return names ? check_once(names, num, names, num) : NULL;
+}
+
 static const char *
 check_restore(Verify *v, const IrOp *op)
 {
@@ -589,6 +602,8 @@ check_restore(Verify *v, const IrOp *op)
     const char *wrong = check_values(v, op, op->results, op->num_results);
     if (!wrong)
         wrong = check_in_place(v, op);
+    if (!wrong)
+        wrong = check_saved_names(op);
     return wrong ? wrong : check_format(op, op->num_operands);
 }
 

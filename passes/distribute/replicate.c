@@ -339,6 +339,22 @@ write_of(const IrOp *restore, const IrValue *v, const char *var)
     return NULL;
 }
 
+/* What the file calls the variables, in the order that op has them now. */
+static void
+take_names(Replicate *r, const IrOp *op, IrOp *const *writes, IrOp *now)
+{
+    int n, k = 0;
+    const char *const *names = ir_names(op, A_names, &n);
+    if (!names)
+        return;
+    const char **taken = NEW_ARRAY(r->cx->arena, const char *, (size_t)n);
+    for (int placed = 0; placed <= 1; placed++)
+        for (int i = 0; i < n; i++)
+            if ((writes[i] != NULL) == placed)
+                taken[k++] = names[i];
+    ir_set_names(now, A_names, taken, n);
+}
+
 /* The same operation with results for those variables alone that are not
  * restored in place. */
 static void
@@ -363,6 +379,7 @@ take_results(Replicate *r, IrOp *op, const char *const *vars, IrOp **writes)
     ir_set_text(now, A_format, ir_text(op, A_format));
     ir_set_names(now, A_vars, kept, num_kept);
     ir_set_names(now, A_in_place, placed, num_placed);
+    take_names(r, op, writes, now);
     if (ir_has(op, A_strict))
         ir_set_int(now, A_strict, ir_int(op, A_strict));
     ir_op_results(now, num_kept, types);

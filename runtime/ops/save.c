@@ -53,6 +53,7 @@ rt_prepare_restore(RtRun *run, RtFunction *fn, RtHostOp *h)
 /* What is restored to main's memory, or in place. */
 typedef struct Restored {
     const IrVar *var;
+    const char *name; /* in the file */
     size_t bytes;
     char *at;
     bool in_place;
@@ -67,7 +68,7 @@ typedef struct Checkpoint {
     int num_vars;
     Restored *restored;
     int num_restored;
-    Map *places; /* of what is restored, by the variable's name */
+    Map *places; /* of what is restored, by its name in the file */
 } Checkpoint;
 
 /* The operands of the path come after the first ones. */
@@ -152,8 +153,11 @@ add_restored(Checkpoint *c, const RtRun *run, const char *name, char *at)
     int64_t bytes = 0;
     const IrVar *v = ir_var_find(run->module, name);
     ir_type_bytes(run->module, &v->type, &bytes); /* is static */
+    int num_names;
+    const char *const *names = ir_names(c->op->op, A_names, &num_names);
+    const char *saved = names ? names[c->num_restored] : name;
     Restored *r = &c->restored[c->num_restored++];
-    *r = (Restored){v, (size_t)bytes, at, at == NULL};
+    *r = (Restored){v, saved, (size_t)bytes, at, at == NULL};
     if (!at)
         r->at = rt_ptr_host(variable_on(run, 0, v));
     if (!r->at)
@@ -226,14 +230,15 @@ same_type(const RtTensor *a, const RtTensor *b)
 }
 
 static Status
-check_type(const Checkpoint *c, const RtTensor *saved, const RtTensor *wanted)
+check_type(const Checkpoint *c, const IrVar *var, const RtTensor *saved,
+           const RtTensor *wanted)
 {
     if (same_type(saved, wanted))
         return OK;
     return status_new(STATUS_INPUT,
                       "the variable \"%s\" is %s, but %s in \"%s\"; restore a "
                       "checkpoint of this program, or declare it so",
-                      wanted->name, type_text(c->arena, wanted),
+                      var->name, type_text(c->arena, wanted),
                       type_text(c->arena, saved), c->path);
 }
 
@@ -252,11 +257,19 @@ check_bools(const Checkpoint *c, const RtTensor *saved)
     return OK;
 }
 
+/* What a list asks for and the file has not may have another name there. */
 static Status
-check_missing(const Checkpoint *c, Names *missing)
+check_missing(const Checkpoint *c, Names *missing, Names *unexpected)
 {
     if (!missing->num)
         return OK;
+    if (!ir_int(c->op->op, A_strict))
+        return status_new(STATUS_INPUT,
+                          "\"%s\" has no %s; of others it has %s: names = "
+                          "[...] behind the list says what the file calls its "
+                          "variables",
+                          c->path, names_text(missing),
+                          unexpected->num ? names_text(unexpected) : "none");
     return status_new(STATUS_INPUT,
                       "\"%s\" has no %s of the program; restore(\"%s\", "
                       "[...]) takes only the variables it lists",
@@ -288,7 +301,7 @@ static RtTensor
 tensor_of_variable(const Checkpoint *c, const Restored *r)
 {
     const IrType *type = &r->var->type;
-    RtTensor t = {.name = r->var->name,
+    RtTensor t = {.name = r->name,
                   .dtype = rt_tensor_dtype(c->arena, type->dtype),
                   .rank = type->rank,
                   .bytes = r->bytes};
@@ -310,14 +323,14 @@ check_tensors(const void *cx, const RtTensor *tensors, int n)
         const RtTensor *found = map_get(saved, t.name);
         map_set(wanted, t.name, (char *)t.name);
         if (found)
-            TRY(check_type(c, found, &t));
+            TRY(check_type(c, c->restored[i].var, found, &t));
         else
             add_name(&missing, t.name);
     }
     for (int i = 0; i < n; i++)
         if (!map_get(wanted, tensors[i].name))
             add_name(&unexpected, tensors[i].name);
-    TRY(check_missing(c, &missing));
+    TRY(check_missing(c, &missing, &unexpected));
     return check_unexpected(c, &unexpected);
 }
 
@@ -341,7 +354,7 @@ restore(Checkpoint *c)
                           c->folder, c->folder);
     c->places = map_new(c->arena);
     for (int i = 0; i < c->num_restored; i++)
-        map_set(c->places, c->restored[i].var->name, c->restored[i].at);
+        map_set(c->places, c->restored[i].name, c->restored[i].at);
     RtTensorsUser user = {check_tensors, place_of, c};
     TRY(rt_tensors_read(c->arena, c->path, &user, &tensors, &n));
     for (int i = 0; i < n; i++)

@@ -196,6 +196,34 @@ listed_variables_are_all_that_changes(void **state)
                 2);
 }
 
+/* Of a file that another program wrote, and on a device and in main alike. */
+static void
+the_file_has_other_names(void **state)
+{
+    (void)state;
+    run_program("var a: f32[2] = [1.0, 2.0]\nvar b: i32 = 3\n"
+                "var sum: f32 = 5.0 sync(on_read) aggregate(sum)\n"
+                "main { save(\"named\") }\n",
+                2);
+    run_program("module M { var w: f32[2] = zeros\n  var n: i32 = 0 }\n"
+                "let m = M()\n"
+                "var total: f32 = 0.0 sync(on_read) aggregate(sum)\n"
+                "main {\n"
+                "  restore(\"named\", [m.n, total, m.w],"
+                " names = [\"b\", \"sum\", \"a\"])\n"
+                "  assert(all(m.w == stack([1.0, 2.0])), \"w\")\n"
+                "  assert(m.n == 3 and total == 10.0, \"n, total\")\n"
+                "}\n",
+                2);
+    assert_refused("var a: f32[2] = zeros\nvar c: i32 = 0\n"
+                   "main { restore(\"named\", [a, c]) }\n",
+                   "has no \"c\"; of others it has \"b\", \"sum\": names = "
+                   "[...] behind the list says what the file calls its");
+    assert_refused("var a: f32 = 0.0\n"
+                   "main { restore(\"named\", [a], names = [\"b\"]) }\n",
+                   "the variable \"a\" is f32, but i32 in");
+}
+
 /* ---- refused files ------------------------------------------------------ */
 
 static void
@@ -522,6 +550,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_checkpoint_has_these_bytes),
         cmocka_unit_test(checkpoints_fit_any_number_of_devices),
         cmocka_unit_test(listed_variables_are_all_that_changes),
+        cmocka_unit_test(the_file_has_other_names),
         cmocka_unit_test(what_does_not_fit_is_told),
         cmocka_unit_test(files_stand_in_the_way),
         cmocka_unit_test(damaged_files_are_refused),

@@ -266,7 +266,8 @@ index_note(Lower *cx, const FeArgs *in)
     return fe_format(cx,
                      "write %s, and .zip(range(1000000).repeat()).map(fn(%s, "
                      "%s)%s in place of .map(fn(%s): %s is the number of the "
-                     "element, and the numbers drawn are the same in each pass",
+                     "element, and the numbers drawn are the same in each "
+                     "pass; others with .repeat().shuffle(1000)",
                      call, x, i, apart, all, i);
 }
 

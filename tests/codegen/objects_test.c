@@ -315,6 +315,7 @@ what_llvm_cannot_compile_ends_the_program(void **state)
 int
 main(void)
 {
+    unsetenv("TFD_CACHE_MODULES"); /* that ./setup test sets */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_do_not_depend_on_threads),
         cmocka_unit_test(a_second_compilation_is_free),

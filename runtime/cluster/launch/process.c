@@ -125,8 +125,11 @@ become(const RtProcessConfig *config, const char *path, const Pipes *p,
         _exit(128 + SIGKILL);
     setpgid(0, 0);
     if (p->output[1] >= 0) {
-        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        dup2(null, STDIN_FILENO);
+        int null = open("/dev/null", O_RDONLY);
+        if (null > STDIN_FILENO) {
+            dup2(null, STDIN_FILENO);
+            close(null);
+        }
         dup2(p->output[1], STDOUT_FILENO);
         dup2(p->output[1], STDERR_FILENO);
     }

@@ -12,15 +12,14 @@
 #include "backend/objects.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <llvm-c/BitWriter.h>
 #include <llvm-c/ErrorHandling.h>
 #include "ir/base/clock.h"
 #include "ir/base/memory.h"
+#include "ir/base/thread.h"
 
 enum { MAX_THREADS = 64 };
 
@@ -228,9 +227,8 @@ work(void *data)
 static int
 num_workers(int wanted, int num_jobs)
 {
-    cpu_set_t set;
     if (!wanted)
-        wanted = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+        wanted = num_cores();
     if (wanted > MAX_THREADS)
         wanted = MAX_THREADS;
     return wanted < num_jobs ? wanted : num_jobs;

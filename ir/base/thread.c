@@ -1,12 +1,14 @@
 /*
- * thread.c - starting threads
+ * thread.c - starting threads, and how many are worth it
  *
  * TFD_FAIL=thread:N makes the Nth one fail.
  */
 #include "ir/base/thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
+#include <unistd.h>
 #include "ir/base/fail.h"
 #include "ir/base/message.h"
 
@@ -43,4 +45,15 @@ thread_start(pthread_t *thread, void *(*run)(void *), void *data,
                           : strerror(error);
     return status_new(STATUS_MACHINE, "cannot start a thread for %s: %s", what,
                       message_part(why));
+}
+
+/* Of more cores than a cpu_set_t has the system says no set. */
+int
+num_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
 }

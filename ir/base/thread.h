@@ -1,5 +1,5 @@
 /*
- * thread.h - starting threads
+ * thread.h - starting threads, and how many are worth it
  */
 #ifndef TFD_IR_BASE_THREAD_H
 #define TFD_IR_BASE_THREAD_H
@@ -14,5 +14,8 @@ enum { THREAD_STACK_BYTES = 8 << 20 };
 /* Starts run(data); `what` is the thread's owner, for the message. */
 Status thread_start(pthread_t *thread, void *(*run)(void *), void *data,
                     const char *what) MUST_USE;
+
+/* Cores that this process may use. */
+int num_cores(void);
 
 #endif

@@ -10,12 +10,12 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "ir/base/clock.h"
+#include "ir/base/thread.h"
 
 enum { SPINS = 2000, SLEEP_NS = 100 * 1000 * 1000 };
 
@@ -82,23 +82,13 @@ rt_wait_word_wait(RtWaitWord *w, uint32_t old, bool spin)
     return rt_wait_word_load(w);
 }
 
-int
-rt_num_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
-}
-
 bool
 rt_may_spin(int num_threads)
 {
     const char *setting = getenv("TFD_SPIN");
     if (setting && strcmp(setting, "0") == 0)
         return false;
-    return num_threads <= rt_num_cores();
+    return num_threads <= num_cores();
 }
 
 double

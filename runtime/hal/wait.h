@@ -42,9 +42,6 @@ void rt_wait_word_wake(RtWaitWord *w);
  * every wait is bounded, so the caller checks its condition and waits again. */
 uint32_t rt_wait_word_wait(RtWaitWord *w, uint32_t old, bool spin);
 
-/* Cores that this process may use. */
-int rt_num_cores(void);
-
 /* Whether that many busy threads should spin; TFD_SPIN=0 says no. */
 bool rt_may_spin(int num_threads);
 

@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <string.h>
 #include "ir/base/message.h"
+#include "ir/base/thread.h"
 #include "ir/device/device.h"
 #include "ir/plan/target.h"
 #include "ir/rules/tf32.h"
@@ -534,8 +535,7 @@ rt_open_comparison(RtRun *run)
     c->arena = arena_new(NULL, "comparison");
     pthread_mutex_init(&c->lock, NULL);
     run->hooks = &c->hooks;
-    return rt_pool_open(threads > 0 ? threads : rt_num_cores(), false,
-                        &c->pool);
+    return rt_pool_open(threads > 0 ? threads : num_cores(), false, &c->pool);
 }
 
 static void

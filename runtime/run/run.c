@@ -14,6 +14,7 @@
 #include "ir/analysis/live_range.h"
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
+#include "ir/base/thread.h"
 #include "ir/plan/abi.h"
 #include "runtime/evaluator/evaluator.h"
 #include "runtime/exec/end.h"
@@ -286,7 +287,7 @@ choose_devices(RtRun *run)
 static int
 threads_of_process(const RtRun *run)
 {
-    int asked = run->options->num_threads, cores = rt_num_cores();
+    int asked = run->options->num_threads, cores = num_cores();
     int size = run->local_size;
     return asked > 0 ? asked : cores / size + (run->local_rank < cores % size);
 }

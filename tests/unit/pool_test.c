@@ -182,7 +182,7 @@ spinning_is_for_few_threads(void **state)
     assert_false(rt_may_spin(1));
     unsetenv("TFD_SPIN");
     assert_true(rt_may_spin(1));
-    assert_false(rt_may_spin(rt_num_cores() + 1));
+    assert_false(rt_may_spin(num_cores() + 1));
 }
 
 static void *

@@ -35,9 +35,7 @@ typedef struct IrLinkSpeed {
     double rate;    /* bytes in a second */
 } IrLinkSpeed;
 
-/* Makes *s the slower of both, in latency and in rate; a rate of 0 is not
- * known.
- */
+/* Makes *s the slower of both, in latency and in rate (0: not known). */
 void ir_coll_take_slower(IrLinkSpeed *s, IrLinkSpeed other);
 
 /* Processes that a link joins, and what they have to combine: subtrees of D2's

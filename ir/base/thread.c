@@ -1,5 +1,5 @@
 /*
- * thread.c - starting threads, and how many are worth it
+ * thread.c - starting threads, and the cores there are for them
  *
  * TFD_FAIL=thread:N makes the Nth one fail.
  */

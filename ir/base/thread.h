@@ -1,5 +1,5 @@
 /*
- * thread.h - starting threads, and how many are worth it
+ * thread.h - starting threads, and the cores there are for them
  */
 #ifndef TFD_IR_BASE_THREAD_H
 #define TFD_IR_BASE_THREAD_H

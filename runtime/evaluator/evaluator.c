@@ -9,6 +9,7 @@
 #include "runtime/evaluator/evaluator.h"
 
 #include <string.h>
+#include "ir/base/clock.h"
 #include "ir/evaluation.h"
 #include "ir/analysis/footprint.h"
 #include "runtime/exec/end.h"
@@ -118,7 +119,7 @@ take(RtEvaluator *e, zmq_msg_t *m)
     Arena *scratch = arena_new(NULL, "a message");
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
-    e->member.heard = rt_seconds();
+    e->member.heard = clock_seconds();
     e->has_ended |= type == RT_PS_END;
     if (type == RT_PS_REFUSED && !e->lost)
         e->lost = rt_ps_member_refused(&e->member, &in);
@@ -180,7 +181,7 @@ evaluate(RtEvaluator *e, RtInvocation *main, const RtCheckpoint *c)
     rt_watchdog_suspend(run);
     run->prefix = NULL;
     /* What came meanwhile is not read yet: its patience begins anew. */
-    e->member.heard = rt_seconds();
+    e->member.heard = clock_seconds();
     return status_note(st, "evaluating the checkpoint of step %lld",
                        (long long)c->step);
 }

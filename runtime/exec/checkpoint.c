@@ -21,6 +21,7 @@
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live.h"
+#include "ir/base/clock.h"
 #include "ir/base/minmax.h"
 #include "ir/evaluation.h"
 #include "ir/ir.h"
@@ -29,7 +30,6 @@
 #include "runtime/exec/params.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/wait.h"
 
 enum {
     BLOCK_BYTES = 64 << 10,
@@ -312,10 +312,10 @@ batches_archive(const IrModule *m, RtExecutor *executor, RtArchive *ar)
 static void
 clock_archive(RtRun *run, RtArchive *ar)
 {
-    double now = rt_seconds() + run->now_offset;
+    double now = clock_seconds() + run->now_offset;
     rt_archive_bytes(ar, &now, sizeof now);
     if (ar->reads)
-        run->now_offset = now - rt_seconds();
+        run->now_offset = now - clock_seconds();
 }
 
 /* A coordinator has not opened what only workers take elements of. */
@@ -716,7 +716,7 @@ static void
 note_stall(RtRun *run, double begin)
 {
     RtStats *s = &run->stats;
-    double took = rt_seconds() - begin;
+    double took = clock_seconds() - begin;
     s->saving += took;
     s->saving_most = fmax(s->saving_most, took);
     s->saved++;
@@ -747,7 +747,7 @@ rt_checkpoint(RtInvocation *main, int32_t safepoint)
     assert(main->executor == &run->main);
     if (!run->resume.is_on || !is_due(run))
         return OK;
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     if (!has_lost_its_reader(run))
         TRY(rt_flush(run));
     rt_note_state(run, RT_JOB_SAVES);
@@ -762,9 +762,9 @@ rt_end_checkpoints(RtRun *run)
 {
     if (!run->resume.folder)
         return OK;
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     Status st = wait_for_disk(run);
-    run->stats.saving_end = rt_seconds() - begin;
+    run->stats.saving_end = clock_seconds() - begin;
     return st;
 }
 

@@ -14,7 +14,7 @@ typedef struct RtCollUse {
 } RtCollUse;
 
 typedef struct RtStats {
-    double begin, ready;  /* rt_seconds() */
+    double begin, ready;  /* clock_seconds() */
     double data, devices; /* seconds that main spent with them */
     double saving;        /* and with checkpoints, those before its end: */
     double saving_most;   /* with one */

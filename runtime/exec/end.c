@@ -4,6 +4,7 @@
 #include "runtime/exec/end.h"
 
 #include <pthread.h>
+#include "ir/base/clock.h"
 #include "ir/base/str.h"
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
@@ -229,11 +230,11 @@ rt_status_of_abandoned(RtRun *run)
 static Status
 wait_for_reason(RtRun *run)
 {
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     for (;;) {
         uint32_t bell = rt_wait_word_load(&run->job_bell);
         Status why = rt_job_stopped(run->job);
-        if (why || rt_seconds() - begin > REASON)
+        if (why || clock_seconds() - begin > REASON)
             return why;
         rt_wait_word_wait(&run->job_bell, bell, false);
     }

@@ -75,7 +75,7 @@ typedef struct RtOptions {
     const char *link;
     const char *mpi;    /* path of the library; NULL: that of the launcher */
     bool is_wire_plain; /* data over zmq is not encrypted */
-    /* Seconds on a clock, for all waits; NULL: rt_seconds. */
+    /* Seconds on a clock, for all waits; NULL: clock_seconds. */
     RtClock *clock;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */
     /* Ends the process with this status, whose message it prints: a thread of

@@ -3,14 +3,14 @@
  */
 #include "runtime/exec/progress.h"
 
-#include "runtime/hal/wait.h"
+#include "ir/base/clock.h"
 
 #define PERIOD 0.1 /* seconds */
 
 void
 rt_progress_begin(RtProgress *p, FILE *to)
 {
-    *p = (RtProgress){.to = to, .begin = rt_seconds()};
+    *p = (RtProgress){.to = to, .begin = clock_seconds()};
     p->last = p->begin;
 }
 
@@ -25,7 +25,7 @@ rt_progress_step(RtProgress *p, int64_t steps)
 {
     if (!p->to)
         return;
-    double now = rt_seconds();
+    double now = clock_seconds();
     if (now - p->last < PERIOD)
         return;
     p->last = now;

@@ -30,7 +30,7 @@ struct RtRun {
     int out_error; /* errno of the first line that could not be printed, or 0 */
     const char *data_dir;
     uint64_t seed;
-    double now_offset;             /* now() minus rt_seconds() */
+    double now_offset;             /* now() minus clock_seconds() */
     RtClock *clock;                /* for all waits */
     const PlanCode *host_target;   /* of the plan, for this machine */
     const PlanCode *device_target; /* NULL: devices need no other code */

@@ -22,7 +22,7 @@ typedef enum RtRunPhase {
     PHASE_ENDED
 } RtRunPhase;
 
-/* Times are of rt_seconds(), 0 if there was none yet. */
+/* Times are of clock_seconds(), 0 if there was none yet. */
 typedef struct RtWatchdog {
     pthread_t thread;
     bool has_thread;

@@ -4,6 +4,7 @@
 #include "runtime/hal/bounded.h"
 
 #include "ir/base/arena.h"
+#include "ir/base/clock.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/wait.h"
 
@@ -47,9 +48,9 @@ run(void *data)
 static bool
 wait_for(const Call *c, const RtBound *bound)
 {
-    double waited = 0, interrupted = 0, last = rt_seconds();
+    double waited = 0, interrupted = 0, last = clock_seconds();
     while (rt_wait_word_wait(c->ended, 0, false) == 0) {
-        double now = rt_seconds(), gap = now - last;
+        double now = clock_seconds(), gap = now - last;
         last = now;
         if (gap > stopped_process)
             continue;
@@ -90,7 +91,7 @@ rt_call_bounded(void (*call)(void *data), void *data, const RtBound *bound)
 bool
 rt_is_stuck(RtLiveness *w, const RtBound *bound)
 {
-    double now = rt_seconds(), gap = now - w->looked;
+    double now = clock_seconds(), gap = now - w->looked;
     uint32_t turns = atomic_load_explicit(&w->turns, memory_order_relaxed);
     if (turns != w->seen || w->looked == 0)
         w->since = now;

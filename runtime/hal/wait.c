@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "ir/base/clock.h"
 #include "ir/base/thread.h"
 
 enum { SPINS = 2000, SLEEP_NS = 100 * 1000 * 1000 };
@@ -89,12 +88,6 @@ rt_may_spin(int num_threads)
     if (setting && strcmp(setting, "0") == 0)
         return false;
     return num_threads <= num_cores();
-}
-
-double
-rt_seconds(void)
-{
-    return clock_seconds();
 }
 
 struct timespec

@@ -48,11 +48,9 @@ bool rt_may_spin(int num_threads);
 /* Seconds on a clock that only goes forward. */
 typedef double RtClock(void);
 
-/* The system's clock. */
-double rt_seconds(void);
-
-/* The time on it after so many seconds, for waits of the C library that take a
- * clock: one that is set (CLOCK_REALTIME) could make them wait for hours. */
+/* The time on the clock of clock_seconds() after so many seconds, for waits of
+ * the C library that take a clock: one that is set (CLOCK_REALTIME) could make
+ * them wait for hours. */
 struct timespec rt_time_after(double seconds);
 
 #endif

@@ -6,6 +6,7 @@
  * whoever submits looks whether it sleeps after the push (both seq_cst), so one
  * of them sees the other.
  */
+#include "ir/base/clock.h"
 #include "runtime/hal/system.h"
 #include "runtime/link/carrier.h"
 
@@ -314,7 +315,7 @@ sleep_on(RtCarrier *c)
 static void
 rest(RtCarrier *c)
 {
-    if (c->first && rt_seconds() - c->event < poll_seconds)
+    if (c->first && clock_seconds() - c->event < poll_seconds)
         sched_yield();
     else
         sleep_on(c);
@@ -328,7 +329,7 @@ carry(void *data)
     prctl(PR_SET_TIMERSLACK, 1000L);
     for (;;) {
         if (work(c)) {
-            c->event = rt_seconds();
+            c->event = clock_seconds();
             c->nap_ns = NAP_NS;
         } else if (atomic_load(&c->closes) && !c->first) {
             break;

@@ -8,6 +8,7 @@
  */
 #include <assert.h>
 #include <string.h>
+#include "ir/base/clock.h"
 #include "runtime/link/carrier.h"
 #include "runtime/link/schedule.h"
 
@@ -66,13 +67,13 @@ rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
 {
     Waiting w = {c, all, num_receives, num, num, {0}};
     RtCarrierJob begin = {begin_all, &w, NULL}, cancel = {cancel_all, &w, NULL};
-    double end = rt_seconds() + timeout;
+    double end = clock_seconds() + timeout;
     for (int i = 0; i < num; i++)
         atomic_store(&all[i].has_ended, false);
     if (num == 0)
         return true;
     rt_carrier_call(c, &begin);
-    while (!rt_wait_word_load(&w.ended) && rt_seconds() < end &&
+    while (!rt_wait_word_load(&w.ended) && clock_seconds() < end &&
            !rt_carrier_has_stopped(c) && !(stopped && atomic_load(stopped)))
         rt_wait_word_wait(&w.ended, 0, false);
     rt_carrier_call(c, &cancel);
@@ -156,7 +157,7 @@ end_ping(RtTransfer *t)
         rt_carrier_send(p->carrier, &p->send);
     if (--p->pending > 0)
         return;
-    double seconds = (rt_seconds() - p->begin) / 2;
+    double seconds = (clock_seconds() - p->begin) / 2;
     if (seconds < p->best)
         p->best = seconds;
     if (--p->left == 0)
@@ -169,7 +170,7 @@ static void
 begin_ping(Ping *p)
 {
     p->pending = 2;
-    p->begin = rt_seconds();
+    p->begin = clock_seconds();
     rt_carrier_recv(p->carrier, &p->recv);
     if (p->is_first)
         rt_carrier_send(p->carrier, &p->send);
@@ -209,7 +210,7 @@ static double
 ping(RtCarrier *c, const Exchange *x, char *bytes)
 {
     size_t n = x->bytes;
-    double end = rt_seconds() + x->timeout;
+    double end = clock_seconds() + x->timeout;
     Ping p = {.carrier = c,
               .is_first = rt_carrier_rank(c) < x->peer,
               .left = x->times,
@@ -220,7 +221,7 @@ ping(RtCarrier *c, const Exchange *x, char *bytes)
     p.send.end = p.recv.end = end_ping;
     p.send.owner = p.recv.owner = &p;
     rt_carrier_submit(c, &run);
-    while (!rt_wait_word_load(&p.ended) && rt_seconds() < end &&
+    while (!rt_wait_word_load(&p.ended) && clock_seconds() < end &&
            !is_stopped(c, x))
         rt_wait_word_wait(&p.ended, 0, false);
     rt_carrier_call(c, &cancel);

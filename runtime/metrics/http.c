@@ -12,10 +12,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/system.h"
-#include "runtime/hal/wait.h"
 
 enum {
     CLIENTS = 16,
@@ -204,7 +204,7 @@ accept_client(RtHttp *h)
     int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     h->lacks_files = fd < 0 && (errno == EMFILE || errno == ENFILE);
     if (fd >= 0)
-        *c = (Client){.fd = fd, .since = rt_seconds()};
+        *c = (Client){.fd = fd, .since = clock_seconds()};
 }
 
 /* Who cannot be accepted for want of a file stays there, so that poll would
@@ -221,7 +221,7 @@ turn(RtHttp *h)
         items[2 + i] = (struct pollfd){
             h->clients[i].fd, h->clients[i].arena ? POLLOUT : POLLIN, 0};
     poll(items, 2 + CLIENTS, TURN_MS);
-    double now = rt_seconds();
+    double now = clock_seconds();
     for (int i = 0; i < CLIENTS; i++) {
         Client *c = &h->clients[i];
         if (c->fd < 0)

@@ -6,6 +6,7 @@
  * run the one while others run the other: their collectives must be equal.
  */
 #include <assert.h>
+#include "ir/base/clock.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
@@ -245,18 +246,18 @@ rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
 
 /* ---- execution --------------------------------------------------------- */
 
-/* rt_seconds() where they are counted. */
+/* clock_seconds() where they are counted. */
 static double
 begin_use(const RtExecutor *executor)
 {
-    return executor->coll_uses ? rt_seconds() : 0.0;
+    return executor->coll_uses ? clock_seconds() : 0.0;
 }
 
 static void
 end_use(RtExecutor *executor, const RtHostOp *h, double begin)
 {
     if (executor->coll_uses)
-        executor->coll_uses[h->collective].seconds += rt_seconds() - begin;
+        executor->coll_uses[h->collective].seconds += clock_seconds() - begin;
 }
 
 /* A call of the device is that of its first replica. */

@@ -3,12 +3,12 @@
  */
 #include <string.h>
 #include "ir/analysis/per_replica.h"
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "runtime/evaluator/evaluator.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/wait.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ps/ps.h"
 
@@ -42,7 +42,7 @@ int32_t
 rt_op_now(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
-    double now = rt_seconds() + run->now_offset;
+    double now = clock_seconds() + run->now_offset;
     Status st = rt_broadcast(run, 0, &now, sizeof now);
     rt_write_value(inv, &h->out[0], &now);
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;

@@ -7,12 +7,12 @@
 #include "runtime/ops/iter.h"
 
 #include <string.h>
+#include "ir/base/clock.h"
 #include "ir/evaluation.h"
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/wait.h"
 #include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/same_files.h"
@@ -276,9 +276,9 @@ int32_t
 rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
 {
     bool more = false;
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     Status st = rt_agree_on_next(inv->executor->run, h->iterator, &more);
-    inv->executor->run->stats.data += rt_seconds() - begin;
+    inv->executor->run->stats.data += clock_seconds() - begin;
     if (st)
         return rt_fault_status(inv, h, st);
     *rt_host_value(inv, &h->out[0]) = more;
@@ -324,7 +324,7 @@ int32_t
 rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     bool more = true;
     if (!h->iterator->iter) /* workers take its elements */
         return EXEC_OK;
@@ -345,6 +345,6 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
                         "a batch of \"%s\" is larger than the plan allows",
                         h->iterator->ir->datasets.data[0]);
     rt_hand_over_batch(run, h);
-    run->stats.data += rt_seconds() - begin;
+    run->stats.data += clock_seconds() - begin;
     return EXEC_OK;
 }

@@ -20,12 +20,12 @@
 #include <string.h>
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/hooks.h"
+#include "ir/base/clock.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/wait.h"
 #include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ps/ps.h"
@@ -281,7 +281,7 @@ init_sizes(RtRun *run, RtLaunch *l)
     l->sizes = NEW_ARRAY(run->arena, Sizes, (size_t)run->num_devices);
     for (int i = 0; run->enqueues && i < run->num_devices; i++)
         l->sizes[i].words =
-            NEW_ARRAY(run->arena, int64_t, num *BATCH_WORDS *MOST_SIZES);
+            NEW_ARRAY(run->arena, int64_t, num * BATCH_WORDS * MOST_SIZES);
 }
 
 /* Tells the parameters that are components of a batch in place where these are.
@@ -587,14 +587,14 @@ launch(RtInvocation *inv, const RtHostOp *h)
     RtRun *run = inv->executor->run;
     RtLaunch *l = h->launch;
     assert(inv->executor == &run->main && l->plain);
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     compare_operands(inv, l);
     for (int i = 0; i < run->num_devices; i++)
         launch_on(inv, l, i);
     rt_copy_ahead(run);
     Status st = rt_agree_ahead(run);
     int32_t end = wait_for_all(run, l);
-    run->stats.devices += rt_seconds() - begin;
+    run->stats.devices += clock_seconds() - begin;
     run->stats.launches++;
     if (rt_has_lost_device(run)) {
         status_free(st);

@@ -4,9 +4,9 @@
 #include "runtime/profile/recorder.h"
 
 #include <string.h>
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/wait.h"
 
 /* Of a trace: 16 bytes each, for main and for each device. */
 enum { MOST_MARKS = 1 << 16 };
@@ -18,7 +18,7 @@ now(void)
 #ifdef __x86_64__
     return __builtin_ia32_rdtsc();
 #else
-    return (uint64_t)(1e9 * rt_seconds());
+    return (uint64_t)(1e9 * clock_seconds());
 #endif
 }
 
@@ -171,7 +171,7 @@ void
 rt_profile_begin(RtRun *run)
 {
     RtProfile *p = run->profile;
-    p->begin_seconds = rt_seconds();
+    p->begin_seconds = clock_seconds();
     p->begin = now();
     p->main.last = p->begin;
 }
@@ -203,6 +203,6 @@ rt_profile_end(RtRun *run)
 {
     RtProfile *p = run->profile;
     p->seconds_a_tick =
-        (rt_seconds() - p->begin_seconds) / (double)(now() - p->begin);
+        (clock_seconds() - p->begin_seconds) / (double)(now() - p->begin);
     p->device_tick = run->enqueues ? 1e-9 : p->seconds_a_tick;
 }

@@ -50,7 +50,7 @@ typedef struct RtProfile {
     int64_t steps;                       /* that have ended */
     uint64_t begin, first_end, last_end; /* ticks: main's begin, and the ends of
                                             the first and the last step */
-    double begin_seconds;                /* at begin, on rt_seconds() */
+    double begin_seconds;                /* at begin, on clock_seconds() */
     double seconds_a_tick;               /* once it has ended */
     double device_tick;                  /* the same of a device's */
 } RtProfile;

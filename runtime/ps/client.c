@@ -9,11 +9,11 @@
 #include <assert.h>
 #include <string.h>
 #include "ir/analysis/per_replica.h"
+#include "ir/base/clock.h"
 #include "ir/base/minmax.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/data/data.h"
-#include "runtime/hal/wait.h"
 #include "runtime/ps/parts/cut.h"
 
 static const double again = 1; /* seconds until a request is sent again */
@@ -42,14 +42,14 @@ rt_client_begin_request(RtPsClient *c, RtPsSent *q, RtPsType type, int64_t id)
 static void
 send_request(RtPsClient *c, int server, RtPsSent *q)
 {
-    q->at = rt_seconds();
+    q->at = clock_seconds();
     rt_ps_send(c->net, &c->servers[server].socket, &q->bytes);
 }
 
 static void
 send_again(RtPsClient *c, int server, RtPsSent *q)
 {
-    if (q->number && rt_seconds() - q->at > again)
+    if (q->number && clock_seconds() - q->at > again)
         send_request(c, server, q);
 }
 
@@ -369,7 +369,7 @@ rt_ps_end_push(RtPsClient *c)
     c->is_held = may_be_held(c, p);
     for (int i = 0; i < c->num_servers; i++)
         if (c->is_held)
-            p->pushes[i].request.at = rt_seconds();
+            p->pushes[i].request.at = clock_seconds();
         else if (p->pushes[i].num)
             send_request(c, i, &p->pushes[i].request);
 }
@@ -401,7 +401,7 @@ send_both(RtPsClient *c, int server, RtPsSent *push, RtPsSent *pull)
     rt_ps_begin(&c->several, RT_PS_SEVERAL);
     rt_ps_add(&c->several, &push->bytes);
     rt_ps_add(&c->several, &pull->bytes);
-    push->at = pull->at = rt_seconds();
+    push->at = pull->at = clock_seconds();
     rt_ps_send(c->net, &c->servers[server].socket, &c->several);
 }
 

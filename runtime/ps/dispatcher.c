@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/system.h"
 #include "runtime/data/data.h"
@@ -78,14 +79,14 @@ dispatch(void *data)
     RtDispatcher *d = data;
     RtPsSocket bell = {.fd = d->bell};
     RtPsSocket *sockets[] = {&bell, &d->listener.router, &d->listener.zap};
-    double last = rt_seconds();
+    double last = clock_seconds();
     for (bool closing = false; !closing;) {
         uint64_t rings;
         rt_ps_poll(d->net, sockets, 3, TURN_MS);
         if (bell.has_news && read(d->bell, &rings, sizeof rings) < 0)
             rings = 0; /* it was not rung */
         bell.has_news = false;
-        double now = rt_seconds();
+        double now = clock_seconds();
         pthread_mutex_lock(&d->lock);
         if (now - last > d->silence / 2)
             forgive(d, now);
@@ -255,7 +256,7 @@ static bool
 has_servers(RtDispatcher *d, const void *deadline)
 {
     return d->num_servers == d->config.task->num_servers ||
-           rt_seconds() > *(const double *)deadline;
+           clock_seconds() > *(const double *)deadline;
 }
 
 static Status
@@ -276,7 +277,7 @@ Status
 rt_dispatcher_servers(RtDispatcher *d, RtPsWelcome *out)
 {
     int num = d->config.task->num_servers;
-    double deadline = rt_seconds() + d->config.timeout;
+    double deadline = clock_seconds() + d->config.timeout;
     pthread_mutex_lock(&d->lock);
     Status st = wait_until(d, has_servers, &deadline);
     if (!st)
@@ -504,17 +505,17 @@ rt_dispatcher_begin_main(RtDispatcher *d)
 {
     pthread_mutex_lock(&d->lock);
     d->has_begun = true;
-    d->begun = rt_seconds();
+    d->begun = clock_seconds();
     pthread_mutex_unlock(&d->lock);
 }
 
 void
 rt_dispatcher_expect_evaluator(RtDispatcher *d)
 {
-    double end = rt_seconds() + evaluators_start;
+    double end = clock_seconds() + evaluators_start;
     pthread_mutex_lock(&d->lock);
     while (d->config.task->has_evaluator && !d->evaluator.len &&
-           rt_seconds() < end && !d->config.is_stopped(d->config.data)) {
+           clock_seconds() < end && !d->config.is_stopped(d->config.data)) {
         uint32_t seen = rt_wait_word_load(&d->news);
         pthread_mutex_unlock(&d->lock);
         rt_wait_word_wait(&d->news, seen, false);

@@ -3,6 +3,8 @@
  */
 #include "runtime/ps/dispatcher_impl.h"
 
+#include "ir/base/clock.h"
+
 static int64_t
 microseconds(double seconds)
 {
@@ -65,7 +67,7 @@ rt_dispatcher_show_status(RtDispatcher *d,
 {
     Arena *scratch = arena_new(NULL, "how the job is");
     pthread_mutex_lock(&d->lock);
-    RtPsStatus s = rt_dispatcher_status(d, scratch, rt_seconds());
+    RtPsStatus s = rt_dispatcher_status(d, scratch, clock_seconds());
     show(data, &s);
     pthread_mutex_unlock(&d->lock);
     arena_release(scratch);

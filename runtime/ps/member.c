@@ -5,9 +5,9 @@
 
 #include <string.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "runtime/hal/system.h"
-#include "runtime/hal/wait.h"
 
 static const double usual_patience = 10; /* seconds without the coordinator */
 static const double over_patience = 10;  /* for one that resumes a job */
@@ -75,7 +75,7 @@ rt_ps_member_interval(const RtPsMember *m, double usual)
 void
 rt_ps_member_greet(RtPsMember *m)
 {
-    double now = rt_seconds();
+    double now = clock_seconds();
     if (now - m->greeted < rt_ps_member_interval(m, SAY_AGAIN))
         return;
     m->greeted = now;
@@ -111,7 +111,7 @@ take(Joining *j, int i, zmq_msg_t *msg)
     switch (type) {
     case RT_PS_WAIT:
         j->was_heard = true;
-        j->m->heard = rt_seconds();
+        j->m->heard = clock_seconds();
         break;
     case RT_PS_WELCOME:
         rt_ps_welcome(&in, j->welcome);
@@ -173,10 +173,10 @@ still_waits(Joining *j, double begun)
         return rt_ps_member_check(m);
     if (m->config.is_stopped(m->config.data))
         return interrupted();
-    if (m->config.is_over && rt_seconds() - begun > over_patience &&
+    if (m->config.is_over && clock_seconds() - begun > over_patience &&
         m->config.is_over(m->config.data))
         return status_new(STATUS_STOPPED, "the job has ended");
-    if (rt_seconds() - begun < m->config.timeout)
+    if (clock_seconds() - begun < m->config.timeout)
         return OK;
     return status_new(STATUS_MACHINE,
                       "no coordinator has answered at %s for %g seconds "
@@ -187,12 +187,12 @@ still_waits(Joining *j, double begun)
 static Status
 wait_for_welcome(Joining *j)
 {
-    double begun = rt_seconds(), said = -SAY_AGAIN;
+    double begun = clock_seconds(), said = -SAY_AGAIN;
     TRY(connect_all(j));
     while (j->chosen < 0 && !j->refused) {
-        if (rt_seconds() - said >= SAY_AGAIN) {
+        if (clock_seconds() - said >= SAY_AGAIN) {
             say_hello(j);
-            said = rt_seconds();
+            said = clock_seconds();
         }
         take_answers(j);
         rt_guard_turn(j->m->config.guard);
@@ -223,7 +223,7 @@ rt_ps_member_join(RtPsNet *net, const RtMemberConfig *config, RtPsMember *m,
     m->job = welcome->job;
     m->coordinator = j.addresses[j.chosen];
     m->socket = j.sockets[j.chosen];
-    m->heard = m->greeted = m->checked = rt_seconds();
+    m->heard = m->greeted = m->checked = clock_seconds();
     RtPsHeartbeat own = {(uint32_t)task->role, (uint32_t)task->index,
                          task->incarnation};
     TRY(rt_heartbeats_start(net, j.addresses[j.chosen], own, &m->heartbeats));
@@ -253,7 +253,7 @@ forgive(RtPsMember *m, double now)
 Status
 rt_ps_member_check(RtPsMember *m)
 {
-    double now = rt_seconds();
+    double now = clock_seconds();
     rt_guard_turn(m->config.guard);
     if (m->config.is_stopped(m->config.data))
         return interrupted();

@@ -8,10 +8,10 @@
 #include "runtime/ps/server_impl.h"
 
 #include <string.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
-#include "runtime/hal/wait.h"
 
 enum { TURN_MS = 50, HELD_MS = 1 };
 
@@ -419,7 +419,7 @@ take_requests(RtServer *s)
     enum { MOST_AT_ONCE = 1000 };
     RtPsRoute from;
     zmq_msg_t m;
-    double begun = rt_seconds();
+    double begun = clock_seconds();
     int num = 0;
     s->with.net->zmq->zmq_msg_init(&m);
     while (num < MOST_AT_ONCE && rt_ps_next_from(s->with.listener, &from, &m)) {
@@ -428,7 +428,7 @@ take_requests(RtServer *s)
         num++;
     }
     s->with.net->zmq->zmq_msg_close(&m);
-    s->busy += rt_seconds() - begun;
+    s->busy += clock_seconds() - begun;
     return num > 0;
 }
 
@@ -447,7 +447,7 @@ take_turn(RtServer *s)
 static void
 tell_load(RtServer *s)
 {
-    double now = rt_seconds();
+    double now = clock_seconds();
     RtPsLoad *l = &s->meter.load;
     if (now - s->load_sent < load_time)
         return;
@@ -489,7 +489,7 @@ receive(RtServer *s, zmq_msg_t *m)
     const RtZmq *z = s->with.net->zmq;
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
-    s->with.member->heard = rt_seconds();
+    s->with.member->heard = clock_seconds();
     take(s, type, &in);
     if (in.wrong)
         rt_ps_blame(s->with.net, RT_ROLE_coordinator, 0, type);

@@ -8,10 +8,10 @@
 #include "runtime/ps/worker.h"
 
 #include <string.h>
+#include "ir/base/clock.h"
 #include "runtime/exec/agreement.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/watchdog.h"
-#include "runtime/hal/wait.h"
 
 enum {
     WAIT_MS = 50,
@@ -85,7 +85,7 @@ send_done(Worker *w, End *e)
     if (!*e->error && !e->is_cancelled && !e->lacks_elements)
         rt_archive_bytes(&w->out, e->results.data, e->results.len);
     rt_ps_send(w->with.net, &w->with.member->socket, &w->out);
-    e->at = rt_seconds();
+    e->at = clock_seconds();
 }
 
 /* DONEs are numbered in the order in which closures were executed, and so are
@@ -99,7 +99,7 @@ note_applied(Worker *w, int64_t id, const char *error, const char *lines)
             continue;
         e->number = ++w->sent;
         if (!w->num_untold++)
-            w->untold = rt_seconds();
+            w->untold = clock_seconds();
         if (*error && !*e->error) {
             e->error = arena_strdup(w->arena, error);
             e->lines = arena_strdup(w->arena, lines);
@@ -124,7 +124,7 @@ may_wait(const Worker *w)
 {
     return !w->with.atomic && w->num_tasks &&
            w->num_untold < RT_PS_IN_FLIGHT / 2 && w->took < short_time &&
-           rt_seconds() - w->untold < short_time;
+           clock_seconds() - w->untold < short_time;
 }
 
 static void
@@ -283,12 +283,12 @@ static int32_t
 take_elements(Worker *w, const RtClosureOp *op, const RtPsRun *run, bool *lacks)
 {
     int32_t end = EXEC_OK;
-    double begun = rt_seconds();
+    double begun = clock_seconds();
     rt_guard_pause(w->with.member->config.guard);
     for (int i = 0; i < op->feeds.len && end == EXEC_OK && !*lacks; i++)
         end = take_element(w, op->feeds.data[i], run->indices[i], lacks);
     rt_guard_resume(w->with.member->config.guard);
-    w->elements_took = rt_seconds() - begun;
+    w->elements_took = clock_seconds() - begun;
     return end;
 }
 
@@ -366,7 +366,7 @@ execute_next(Worker *w)
     RtPsRun run;
     const RtZmq *z = w->with.net->zmq;
     zmq_msg_t *m = &w->tasks[w->first_task];
-    double begun = rt_seconds();
+    double begun = clock_seconds();
     Arena *scratch = arena_new(NULL, "a closure");
     w->first_task = (w->first_task + 1) % RT_PS_IN_FLIGHT;
     w->num_tasks--;
@@ -375,7 +375,7 @@ execute_next(Worker *w)
     rt_guard_turn(w->with.member->config.guard);
     execute(w, &run, &in);
     /* What came meanwhile is not read yet: its patience begins anew. */
-    w->with.member->heard = rt_seconds();
+    w->with.member->heard = clock_seconds();
     w->took = w->with.member->heard - begun;
     z->zmq_msg_close(m);
     arena_release(scratch);
@@ -474,7 +474,7 @@ on_sync(Worker *w, RtArchive *in)
     drop_ends(w, s.received);
     for (int i = 0; i < w->num_ends; i++) {
         End *e = end_at(w, i);
-        if (e->number && rt_seconds() - e->at > sync_time)
+        if (e->number && clock_seconds() - e->at > sync_time)
             send_done(w, e);
     }
 }
@@ -519,7 +519,7 @@ receive(Worker *w, zmq_msg_t *m)
     RtArchive in;
     const RtZmq *z = w->with.net->zmq;
     Arena *scratch = arena_new(NULL, "a message");
-    w->with.member->heard = rt_seconds();
+    w->with.member->heard = clock_seconds();
     RtPsType type =
         rt_ps_read(&in, scratch, z->zmq_msg_data(m), z->zmq_msg_size(m));
     take(w, type, &in, m);
@@ -532,7 +532,7 @@ receive(Worker *w, zmq_msg_t *m)
 static void
 ask_for_state(Worker *w)
 {
-    double now = rt_seconds();
+    double now = clock_seconds();
     if (w->has_state || now - w->asked < WAIT_MS / 1e3)
         return;
     w->asked = now;
@@ -543,11 +543,11 @@ static void
 synchronize(Worker *w)
 {
     const RtTaskOptions *task = w->with.member->config.task;
-    if (rt_seconds() - w->synced <
+    if (clock_seconds() - w->synced <
         rt_ps_member_interval(w->with.member, sync_time))
         return;
     RtPsSync s = {(uint32_t)task->index, task->incarnation, w->received};
-    w->synced = rt_seconds();
+    w->synced = clock_seconds();
     rt_ps_begin(&w->out, RT_PS_SYNC);
     rt_ps_sync(&w->out, &s);
     rt_ps_send(w->with.net, &w->with.member->socket, &w->out);

@@ -12,6 +12,7 @@
 #include "ir/analysis/gpu_memory.h"
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live_range.h"
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
@@ -378,7 +379,7 @@ transport_of(const RtRun *run)
     if (run->options->link && run->carrier && run->caps == &rt_cpu_caps)
         return "messages";
     return run->caps == &rt_cuda_caps && ir_asks_for_nccl(run->module) ? "nccl"
-                                                                    : NULL;
+                                                                       : NULL;
 }
 
 /* The devices of all processes. */
@@ -484,7 +485,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
     }
     rt_begin_stats(run);
     run->fns = map_new(a);
-    run->clock = options->clock ? options->clock : rt_seconds;
+    run->clock = options->clock ? options->clock : clock_seconds;
     run->timeout = options->timeout > 0 ? options->timeout : USUAL_TIMEOUT;
     run->data_dir =
         options->data_dir ? options->data_dir : file_directory(a, plan->path);
@@ -588,7 +589,8 @@ close_run(RtRun *run, Status st)
 static Status
 enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
 {
-    char *frame = arena_alloc_on_lines(run->arena, (size_t)ir_frame_bytes(main_fn->ir));
+    char *frame =
+        arena_alloc_on_lines(run->arena, (size_t)ir_frame_bytes(main_fn->ir));
     rt_invocation_init(main, main_fn, &run->main, frame);
     TRY(rt_watchdog_start(run));
     rt_locate_for_job(run);
@@ -600,7 +602,7 @@ enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
 static Status
 call_main(RtRun *run, RtInvocation *main)
 {
-    run->stats.ready = rt_seconds();
+    run->stats.ready = clock_seconds();
     if (run->carrier)
         run->stats.sent_before = rt_carrier_sent(run->carrier);
     atomic_store(&run->main.running, main);

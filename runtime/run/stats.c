@@ -5,9 +5,9 @@
 
 #include "ir/analysis/cost.h"
 #include "ir/analysis/footprint.h"
+#include "ir/base/clock.h"
 #include "ir/base/usage.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/wait.h"
 #include "runtime/run/coll_stats.h"
 #include "runtime/run/memory.h"
 #include "runtime/ps/ps.h"
@@ -32,7 +32,7 @@ static void
 print_time(const RtRun *run, FILE *to)
 {
     const RtStats *s = &run->stats;
-    double ran = rt_seconds() - s->ready;
+    double ran = clock_seconds() - s->ready;
     int64_t steps = s->steps - s->resumed;
     fprintf(to, "steps          %lld, %lld launches\n", (long long)steps,
             (long long)s->launches);
@@ -156,7 +156,7 @@ print_memory(const Totals *t, FILE *to)
 void
 rt_begin_stats(RtRun *run)
 {
-    run->stats.begin = rt_seconds();
+    run->stats.begin = clock_seconds();
     run->stats.program_runs =
         NEW_ARRAY(run->arena, int64_t, (size_t)run->plan->num_programs);
     if (!run->options->stats)

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "runtime/coll/coll.h"
 #include "tests/cluster/exchange.h"
 #include "tests/cluster/forked.h"
@@ -160,7 +161,7 @@ open_coll(Process *p, const RtExchange *exchange)
                            .caps = &rt_cpu_caps,
                            .devices = p->devices,
                            .timeout = 60.0,
-                           .clock = rt_seconds};
+                           .clock = clock_seconds};
     return rt_coll_open(&config, &p->coll);
 }
 
@@ -190,7 +191,7 @@ open_devices(Process *p)
                              .num_threads = 1,
                              .on_caller = true,
                              .shares_memory = p->coll->shares_memory,
-                             .clock = rt_seconds};
+                             .clock = clock_seconds};
     int each = p->job->replicas_each;
     for (int i = 0; i < p->coll->num_devices; i++) {
         RtDevice **d = &p->devices[i];

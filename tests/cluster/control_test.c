@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
+#include "ir/base/clock.h"
 #include "runtime/cluster/launch/start.h"
-#include "runtime/hal/wait.h"
 #include "tests/cluster/members.h"
 
 static void
@@ -336,9 +336,9 @@ waits_end_though_the_clock_is_set_back(void **state)
     Members m;
     int status;
     pid_t ended = 0;
-    double begun = rt_seconds();
+    double begun = clock_seconds();
     members_start(&m, 2, exchange, interrupt_rank_0);
-    while (!ended && rt_seconds() - begun < 5) {
+    while (!ended && clock_seconds() - begun < 5) {
         wait_a_moment();
         ended = waitpid(m.pids[0], &status, WNOHANG);
     }
@@ -436,16 +436,16 @@ killed_processes_are_named(void **state)
     members_start(&m, 4, step_for_ever, NULL);
     const Steps *s = m.shared;
     members_await(&s->arrived[2], 300);
-    double killed = rt_seconds();
+    double killed = clock_seconds();
     kill(m.pids[2], SIGKILL);
     members_wait(&m);
-    printf("# over %.3f s after the kill\n", rt_seconds() - killed);
+    printf("# over %.3f s after the kill\n", clock_seconds() - killed);
     expect_said(&m, "error: rank 2 (");
     expect_said(&m, " is dead; it was last seen in call ");
     expect_said(&m, "note: ranks 0, 1, 3 wait here for it (all_");
     assert_int_equal(m.exit_status, 3);
     assert_int_equal(m.statuses[0], 3);
-    assert_true(rt_seconds() - killed < 3);
+    assert_true(clock_seconds() - killed < 3);
     members_free(&m);
 }
 
@@ -457,10 +457,10 @@ stopped_processes_are_named(void **state)
     members_start(&m, 2, step_for_ever, NULL);
     const Steps *s = m.shared;
     members_await(&s->arrived[1], 100);
-    double stopped = rt_seconds();
+    double stopped = clock_seconds();
     kill(m.pids[1], SIGSTOP);
     members_wait(&m);
-    printf("# over %.3f s after the stop\n", rt_seconds() - stopped);
+    printf("# over %.3f s after the stop\n", clock_seconds() - stopped);
     expect_said(&m, "note: rank 1 (");
     expect_said(&m, "error: rank 1 (");
     expect_said(&m, " is silent: no sign of it for ");

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "runtime/hal/wait.h"
+#include "ir/base/clock.h"
 
 #define PATIENCE 60.0 /* seconds that an exchange waits */
 
@@ -91,12 +91,12 @@ static Status
 wait_for_part(const ForkedGroup *fg, int slot, int rank, uint32_t number)
 {
     Part *p = &fg->shared->parts[slot][rank];
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     uint32_t begun = atomic_load(&p->begun);
     while ((int32_t)(begun - number) < 0) {
         if (forked_is_aborted(fg->shared))
             return status_new(STATUS_STOPPED, "the group was aborted");
-        if (rt_seconds() - begin > PATIENCE)
+        if (clock_seconds() - begin > PATIENCE)
             return status_new(STATUS_INPUT, "rank %d does not come", rank);
         begun = forked_wait(&p->begun, begun);
     }

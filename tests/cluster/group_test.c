@@ -4,6 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "ir/base/clock.h"
 #include "runtime/cluster/group/shared.h"
 #include "runtime/cluster/segments/speed.h"
 #include "tests/cluster/exchange.h"
@@ -135,7 +136,7 @@ run_on(int size, ForkedBody *body, void *data)
 static void
 every_process_gets_the_same(void **state)
 {
-    Test test = {use_all, rt_seconds};
+    Test test = {use_all, clock_seconds};
     (void)state;
     run_on(4, use_all, NULL);
     run_on(4, run_shared, &test);
@@ -165,7 +166,7 @@ stop_the_others(void *data, Forked *f, RtGroup *g)
 static void
 an_abort_ends_the_waits_of_all(void **state)
 {
-    Test test = {stop_the_others, rt_seconds};
+    Test test = {stop_the_others, clock_seconds};
     (void)state;
     run_on(3, stop_the_others, NULL);
     run_on(3, run_shared, &test);
@@ -268,7 +269,7 @@ use_channels(void *data, Forked *f, RtGroup *g)
 static void
 parts_may_be_of_any_length(void **state)
 {
-    Test test = {use_channels, rt_seconds};
+    Test test = {use_channels, clock_seconds};
     (void)state;
     for (int size = 2; size <= 4; size++)
         run_on(size, run_shared, &test);
@@ -296,7 +297,7 @@ read_late(void *data, Forked *f, RtGroup *g)
 static void
 a_slow_reader_misses_nothing(void **state)
 {
-    Test test = {read_late, rt_seconds};
+    Test test = {read_late, clock_seconds};
     (void)state;
     run_on(3, run_shared, &test);
 }

@@ -4,6 +4,7 @@
 #include "tests/cluster/job_run.h"
 
 #include <sys/mman.h>
+#include "ir/base/clock.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/group/shared.h"
 #include "tests/cluster/exchange.h"
@@ -49,7 +50,7 @@ shared_group(const RtExchange *exchange)
     Arena *a = arena_new(NULL, "why");
     Str why = str_new(a);
     RtSharedGroupConfig config = {
-        .exchange = exchange, .timeout = 60, .clock = rt_seconds};
+        .exchange = exchange, .timeout = 60, .clock = clock_seconds};
     Status st = rt_shared_group_open(&config, &group, &why);
     assert_null(st);
     assert_non_null(group);

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "runtime/hal/wait.h"
+#include "ir/base/clock.h"
 
 const uint8_t members_key[RT_JOB_KEY] = "thirty-two bytes that all have!";
 
@@ -106,7 +106,7 @@ members_start(Members *m, int size, MemberBody *body, MemberSetup *setup)
     m->shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     m->said = calloc(1, SAID_BYTES);
-    double began = rt_seconds();
+    double began = clock_seconds();
     open_server(m);
     for (int i = 0; i < size; i++) {
         m->pids[i] = fork();
@@ -117,15 +117,15 @@ members_start(Members *m, int size, MemberBody *body, MemberSetup *setup)
     }
     if (!setup) {
         members_await(num_joined(m), size);
-        m->joined = rt_seconds() - began;
+        m->joined = clock_seconds() - began;
     }
 }
 
 void
 members_await(const _Atomic int *word, int value)
 {
-    double end = rt_seconds() + 30;
-    while (atomic_load(word) < value && rt_seconds() < end)
+    double end = clock_seconds() + 30;
+    while (atomic_load(word) < value && clock_seconds() < end)
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
 }
 
@@ -133,12 +133,12 @@ members_await(const _Atomic int *word, int value)
 static void
 reap(Members *m)
 {
-    double end = rt_seconds() + 2;
+    double end = clock_seconds() + 2;
     for (int i = 0; i < m->size; i++) {
         int status;
         pid_t pid;
         while ((pid = waitpid(m->pids[i], &status, WNOHANG)) == 0 &&
-               rt_seconds() < end)
+               clock_seconds() < end)
             nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
         if (pid == 0) {
             kill(m->pids[i], SIGKILL);

@@ -22,11 +22,11 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/control/job.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/tasks_launch.h"
-#include "runtime/hal/wait.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/work_dir.h"
 
@@ -245,7 +245,7 @@ start(const char *play, double timeout, bool quiet)
     Job job = {.log = arena_printf(arena, "%s/log", dir),
                .err = arena_printf(arena, "%s/err", dir),
                .out = arena_printf(arena, "%s/out", dir),
-               .begun = rt_seconds()};
+               .begun = clock_seconds()};
     fflush(NULL);
     job.pid = fork();
     if (job.pid)
@@ -282,9 +282,9 @@ text_of(const char *path)
 static void
 wait_for(const Job *job, const char *line)
 {
-    double end = rt_seconds() + 20;
+    double end = clock_seconds() + 20;
     while (!strstr(text_of(job->log), line)) {
-        assert_true(rt_seconds() < end);
+        assert_true(clock_seconds() < end);
         poll(NULL, 0, 5);
     }
 }
@@ -293,7 +293,7 @@ wait_for(const Job *job, const char *line)
 static void
 expect_nobody(const Job *job)
 {
-    double end = rt_seconds() + 5;
+    double end = clock_seconds() + 5;
     char name[32];
     int index_or_pid, incarnation, pid;
     for (const char *at = text_of(job->log); *at; at = strchr(at, '\n') + 1) {
@@ -302,7 +302,7 @@ expect_nobody(const Job *job)
         if (n < 3)
             continue;
         pid = n == 3 ? incarnation : pid;
-        while (kill(pid, 0) == 0 && rt_seconds() < end)
+        while (kill(pid, 0) == 0 && clock_seconds() < end)
             poll(NULL, 0, 5);
         assert_int_equal(kill(pid, 0), -1);
         assert_int_equal(errno, ESRCH);
@@ -400,7 +400,7 @@ a_server_is_missed_by_the_coordinator(void **state)
     Job job = start("server_is_missed", 0, false);
     const char *err = finish(&job, 4);
     expect_said(err, "something is wrong\n");
-    assert_true(rt_seconds() - job.begun < 2);
+    assert_true(clock_seconds() - job.begun < 2);
 }
 
 /* Of all whose processes get two seconds. */
@@ -417,7 +417,7 @@ who_does_not_end_is_killed(void **state)
     expect_said(err, "tfd-run: worker 1 (pid #) ended with status 1\n");
     err = finish(&deaf, 0);
     assert_null(strstr(err, "tfd-run"));
-    assert_true(rt_seconds() - server.begun < 5);
+    assert_true(clock_seconds() - server.begun < 5);
 }
 
 static void

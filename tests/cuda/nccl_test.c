@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include "ir/base/clock.h"
 #include "runtime/coll/algorithm/reduce.h"
 #include "runtime/coll/nccl/nccl_impl.h"
 #include "runtime/hal/registry/driver.h"
@@ -136,7 +137,7 @@ open_device(int rank)
 {
     static const char *const names[] = {"cuda:0", "cuda:1", "cuda:2", "cuda:3"};
     RtDeviceConfig config = {
-        .name = names[rank], .index = rank, .clock = rt_seconds};
+        .name = names[rank], .index = rank, .clock = clock_seconds};
     assert_null(rt_cuda_open(&config, &group.devices[rank]));
     RtDevice *d = group.devices[rank];
     assert_null(d->ops->load(d, &group.code));
@@ -162,7 +163,7 @@ config_of(int rank)
         .caps = &rt_cuda_caps,
         .devices = group.apart ? &group.devices[rank] : group.devices,
         .timeout = 60.0,
-        .clock = rt_seconds};
+        .clock = clock_seconds};
 }
 
 static void

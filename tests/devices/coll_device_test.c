@@ -10,6 +10,7 @@
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
+#include "ir/base/clock.h"
 #include "runtime/coll/coll.h"
 #include "runtime/hal/registry/driver.h"
 
@@ -251,7 +252,7 @@ open_member(const Kind *kind, int number)
 {
     Member *m = &group.members[number];
     RtDeviceConfig config = {
-        .name = names[number], .num_threads = 1, .clock = rt_seconds};
+        .name = names[number], .num_threads = 1, .clock = clock_seconds};
     assert_null(rt_driver_find(kind->kind)->open(&config, &m->device));
     assert_null(m->device->ops->load(m->device, &code));
     m->caps = *m->device->caps;
@@ -353,7 +354,7 @@ packs_in_flight_get_their_results(void **state)
     for (int k = 0; k < COUNT(kinds); k++)
         for (int g = 0; g < COUNT(groups); g++) {
             int num_devices = groups[g][1];
-            open_group(&kinds[k], groups[g][0], num_devices, rt_seconds);
+            open_group(&kinds[k], groups[g][0], num_devices, clock_seconds);
             for (int i = 0; i < num_devices; i++)
                 launch(i, FLY);
             for (int i = 0; i < num_devices; i++)
@@ -370,7 +371,7 @@ start_never_waits(void **state)
     for (int k = 0; k < COUNT(kinds); k++) {
         if (strstr(kinds[k].sandbox, "no-overlap"))
             continue; /* it is for being slow */
-        open_group(&kinds[k], 2, 2, rt_seconds);
+        open_group(&kinds[k], 2, 2, clock_seconds);
         for (int i = 0; i < 2; i++) {
             launch(i, START_FIRST);
             assert_int_equal(end_of(i), 0);
@@ -419,7 +420,7 @@ abort_ends_what_waits(void **state)
     for (int k = 0; k < COUNT(kinds); k++) {
         if (strstr(kinds[k].sandbox, "no-overlap"))
             continue;
-        open_group(&kinds[k], 2, 2, rt_seconds);
+        open_group(&kinds[k], 2, 2, clock_seconds);
         launch(0, START_FIRST);
         assert_int_equal(end_of(0), 0);
         launch(0, FINISH_FIRST);

@@ -5,10 +5,10 @@
 #include "ir/verify/verify.h"
 #include "tests/devices/runs.h"
 
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "ir/plan/plan_impl.h"
-#include "runtime/hal/wait.h"
 
 static PlanObject stuck; /* objects/stuck.c, named on the command line */
 
@@ -340,7 +340,7 @@ a_replica_that_does_not_come_is_named(void **state)
         return; /* the object has other programs */
     const char *text = program(3, one_sum);
     Plan *p = build_plan_with(arena, text, stuck.bytes, stuck.size);
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     Result r = build_run(arena, p, (RtOptions){.timeout = 0.1});
     (void)state;
     assert_non_null(r.st);
@@ -352,7 +352,7 @@ a_replica_that_does_not_come_is_named(void **state)
         "more)");
     assert_non_null(
         strstr(diag_text(p->diag, arena), "t.tfd:2:6: error: the replicas"));
-    assert_true(rt_seconds() - begin < 20.0);
+    assert_true(clock_seconds() - begin < 20.0);
     status_free(r.st);
 }
 

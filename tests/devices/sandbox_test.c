@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include <signal.h>
+#include "ir/base/clock.h"
 #include "ir/base/status.h"
 #include "runtime/hal/device.h"
 
@@ -45,7 +46,7 @@ open_one(const char *name, const RtMemory **out)
 {
     RtDevice *d;
     RtDeviceConfig config = {
-        .name = name, .num_threads = 1, .clock = rt_seconds};
+        .name = name, .num_threads = 1, .clock = clock_seconds};
     assert_null(rt_sandbox_open(&config, &d));
     assert_null(d->ops->load(d, &code));
     assert_null(d->ops->alloc(d, BYTES, 0, true, out));
@@ -433,7 +434,7 @@ options_are_checked(void **state)
     static const char *const wrong[] = {"seed",     "seed:x",      "fast",
                                         "trace,no", "bandwidth:0", "seed:-1"};
     RtDevice *d;
-    RtDeviceConfig config = {.name = "sandbox:0", .clock = rt_seconds};
+    RtDeviceConfig config = {.name = "sandbox:0", .clock = clock_seconds};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("TFD_SANDBOX", wrong[i], 1);

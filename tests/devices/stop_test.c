@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 #include <time.h>
-#include "runtime/hal/wait.h"
+#include "ir/base/clock.h"
 
 #define PRINT_SUM "      print %2 {format=\"{}\"}\n"
 
@@ -129,7 +129,7 @@ interrupt_while_it_waits(void *data)
 static double
 fast_clock(void)
 {
-    return 10.0 * rt_seconds();
+    return 10.0 * clock_seconds();
 }
 
 /* Runs it until it waits for data that do not come, and interrupts it. */

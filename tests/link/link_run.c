@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "runtime/coll/algorithm/reduce.h"
 #include "runtime/coll/messages/messages.h"
 #include "runtime/coll/transport.h"
@@ -142,7 +143,7 @@ reduce_all(RtCarrier *carrier, int rank, int size, int algorithm)
     RtDeviceConfig config = {.name = "cpu:0",
                              .num_threads = 1,
                              .on_caller = true,
-                             .clock = rt_seconds};
+                             .clock = clock_seconds};
     RtDevice *d;
     check(rt_cpu_open(&config, &d));
     RtCommConfig comm = {.transport = "messages",
@@ -157,7 +158,7 @@ reduce_all(RtCarrier *carrier, int rank, int size, int algorithm)
                          .devices = &d,
                          .carrier = carrier,
                          .timeout = 60,
-                         .clock = rt_seconds};
+                         .clock = clock_seconds};
     RtReduceOperand operand = {DT_f32, -1, MOST};
     RtColl *c;
     RtCollInstance *s;

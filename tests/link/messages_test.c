@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/base/clock.h"
 #include "runtime/coll/algorithm/reduce.h"
 #include "runtime/coll/messages/messages_impl.h"
 #include "runtime/coll/transport.h"
@@ -59,7 +60,7 @@ open_job(Job *job, int size, int each, int devices, double timeout)
     RtDeviceConfig device = {.name = "cpu:0",
                              .num_threads = 1,
                              .on_caller = true,
-                             .clock = rt_seconds};
+                             .clock = clock_seconds};
     RtLinkAddress none[MOST_PROCESSES] = {{0}};
     *job = (Job){size, each, devices,
                  .net = memory_net_new(size, (uint32_t)below(1 << 20),
@@ -87,7 +88,7 @@ open_job(Job *job, int size, int each, int devices, double timeout)
                                .devices = job->same,
                                .carrier = job->carriers[p],
                                .timeout = timeout,
-                               .clock = rt_seconds};
+                               .clock = clock_seconds};
         assert_null(rt_coll_open(&config, &job->colls[p]));
     }
 }

@@ -15,8 +15,8 @@
 #include <math.h>
 #include <signal.h>
 #include <time.h>
+#include "ir/base/clock.h"
 #include "ir/base/number/philox.h"
-#include "runtime/hal/wait.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"
 
@@ -123,10 +123,10 @@ killed_training_ends_the_same(void **state)
     const char *dir = work_dir(a);
     t.plan = lives_compile(a, t.subject, dir);
     t.whole = work_dir(a);
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     pid_t pid = lives_begin(t.subject, t.plan, t.whole, 0);
     assert_false(lives_wait(a, pid, t.whole));
-    t.seconds = rt_seconds() - begin;
+    t.seconds = clock_seconds() - begin;
     t.longest = fmax(4 * t.seconds / options.count, fmin(t.seconds, 1));
     while (t.kills < options.count)
         train(&t);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include "ir/base/clock.h"
 #include "runtime/coll/algorithm/reduce.h"
 #include "runtime/coll/coll.h"
 #include "runtime/hal/wait.h"
@@ -382,7 +383,7 @@ reductions_follow_the_tree(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        coll = open_coll(n, rt_may_spin(n), rt_seconds);
+        coll = open_coll(n, rt_may_spin(n), clock_seconds);
         for (int t = 0; t < NUM_DTYPES; t++)
             for (int how = 0; how < NUM_REDUCE_OPS; how++)
                 if (t != DT_bool || how == REDUCE_FIRST)
@@ -408,7 +409,7 @@ every_way_gives_the_same(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        coll = open_coll(n, rt_may_spin(n), rt_seconds);
+        coll = open_coll(n, rt_may_spin(n), clock_seconds);
         for (int w = 0; w < COUNT(ways); w++)
             for (int t = 0; t < COUNT(dtypes); t++)
                 if (ways[w].algorithm != COLL_HIERARCHICAL || n % 2 == 0)
@@ -431,7 +432,7 @@ replicas_may_share_devices(void **state)
     for (int i = 0; i < COUNT(shared_counts); i++) {
         int n = shared_counts[i][0], devices = shared_counts[i][1];
         RtColl *coll =
-            open_shared(n, devices, rt_may_spin(devices), rt_seconds);
+            open_shared(n, devices, rt_may_spin(devices), clock_seconds);
         for (int w = 0; w < COUNT(ways); w++)
             for (int t = 0; t < COUNT(dtypes); t++)
                 if (ways[w].algorithm != COLL_HIERARCHICAL || n % 2 == 0)
@@ -447,7 +448,7 @@ halves_need_an_even_number(void **state)
     RtColl *coll;
     RtCollInstance *instance;
     RtReduceOperand operand = {DT_f32, -1, 1};
-    coll = open_coll(3, false, rt_seconds);
+    coll = open_coll(3, false, clock_seconds);
     Status st = coll->ops->all_reduce_new(
         coll, REDUCE_SUM, (RtCollConfig){COLL_HIERARCHICAL, 1, 0}, 1, &operand,
         &instance);
@@ -513,7 +514,7 @@ use_sites_again(int n, RtCollConfig config)
     Stress s;
     Device devices[MAX_REPLICAS];
     RtReduceOperand operand = {DT_f32, -1, 600};
-    s.coll = open_coll(n, rt_may_spin(n), rt_seconds);
+    s.coll = open_coll(n, rt_may_spin(n), clock_seconds);
     const RtCollOps *ops = s.coll->ops;
     assert_null(
         ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &operand, &s.small));
@@ -614,7 +615,7 @@ the_last_to_start_leaves_only_the_meeting(void **state)
     Device devices[2];
     Flight f;
     (void)state;
-    open_flight(&f, 2, 2, rt_seconds);
+    open_flight(&f, 2, 2, clock_seconds);
     for (int k = 0; k < 2; k++) {
         RtAllReducePart part = part_of(in[k], out[k], FLIGHT_COUNT);
         set_all(in[k], FLIGHT_COUNT, (float)(k + 1));
@@ -670,7 +671,7 @@ packs_in_flight_do_not_mix(void **state)
         Flight f;
         Device devices[MAX_REPLICAS];
         int n = replica_counts[c];
-        open_flight(&f, n, n, rt_seconds);
+        open_flight(&f, n, n, clock_seconds);
         on_all_devices(n, fly_often, &f, devices);
         for (int k = 0; k < n; k++)
             assert_int_equal(devices[k].result, COLL_OK);
@@ -747,7 +748,7 @@ gather_among(int n, int num_devices, RtCollAlgorithm algorithm)
     static const int64_t outers[] = {1, 5, 0};
     RtColl *coll;
     RtCollInstance *instance;
-    coll = open_shared(n, num_devices, rt_may_spin(num_devices), rt_seconds);
+    coll = open_shared(n, num_devices, rt_may_spin(num_devices), clock_seconds);
     assert_null(coll->ops->all_gather_new(
         coll, (RtCollConfig){.algorithm = algorithm, .root = n - 1}, 0,
         &instance));
@@ -832,17 +833,17 @@ abort_once_it_waits(void *data)
 static void
 stopping_wakes_the_others(void **state)
 {
-    Reduction job = lonely_reduction(rt_seconds);
+    Reduction job = lonely_reduction(clock_seconds);
     Device first = {.number = 0, .job = &job};
     Waiter waiter = {&job, gettid()};
     pthread_t other;
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     (void)state;
     pthread_create(&other, NULL, abort_once_it_waits, &waiter);
     reduce_once(&first);
     pthread_join(other, NULL);
     assert_int_equal(first.result, COLL_ABORTED);
-    assert_true(rt_seconds() - begin < 10.0);
+    assert_true(clock_seconds() - begin < 10.0);
     reduce_once(&first); /* and so does every later call */
     assert_int_equal(first.result, COLL_ABORTED);
     close_shared(job.coll);
@@ -855,7 +856,7 @@ what_has_no_sum_is_refused(void **state)
     RtCollInstance *instance;
     RtReduceOperand operand = {DT_bool, -1, 1};
     (void)state;
-    coll = open_coll(2, false, rt_seconds);
+    coll = open_coll(2, false, clock_seconds);
     Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0},
                                           1, &operand, &instance);
     assert_non_null(st);
@@ -875,7 +876,7 @@ processes_need_a_transport(void **state)
                            .num_participants = 2,
                            .caps = &rt_cpu_caps,
                            .timeout = 60.0,
-                           .clock = rt_seconds};
+                           .clock = clock_seconds};
     RtColl *coll;
     (void)state;
     Status st = rt_coll_open(&config, &coll);
@@ -898,7 +899,7 @@ processes_need_a_transport(void **state)
                             .num_participants = 1,
                             .caps = &rt_cuda_caps,
                             .timeout = 60.0,
-                            .clock = rt_seconds};
+                            .clock = clock_seconds};
     assert_null(rt_coll_open(&config, &coll)); /* shm needs tasks */
     assert_string_equal(coll->ops->name, "peers");
     coll->ops->close(coll);
@@ -920,7 +921,7 @@ peers_need_kernels(void **state)
                            .num_participants = 1,
                            .caps = &rt_cuda_caps,
                            .timeout = 60.0,
-                           .clock = rt_seconds};
+                           .clock = clock_seconds};
     RtReduceOperand operand = {DT_f16, -1, 1};
     RtCollInstance *instance;
     RtColl *coll;

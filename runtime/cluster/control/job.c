@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/system.h"
@@ -221,9 +222,9 @@ static void
 wait_for_server(RtMember *m)
 {
     int exit_status;
-    double end = rt_seconds() + m->last_words;
+    double end = clock_seconds() + m->last_words;
     while (m->own_server && !rt_server_has_ended(m->own_server, &exit_status) &&
-           rt_seconds() < end)
+           clock_seconds() < end)
         nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
 }
 
@@ -348,10 +349,10 @@ wait_for_exchange(RtMember *m)
     while (!m->exchange_done && !m->stopped && m->phase != MEMBER_DONE) {
         wait_a_little(m);
         if (interrupted == 0 && is_interrupted(m))
-            interrupted = rt_seconds();
+            interrupted = clock_seconds();
         if (is_stuck(m))
             return not_returned(m);
-        if (interrupted > 0 && rt_seconds() - interrupted > moment &&
+        if (interrupted > 0 && clock_seconds() - interrupted > moment &&
             !m->exchange_done)
             break;
     }

@@ -7,6 +7,7 @@
  * of a run that waits.
  */
 #include <string.h>
+#include "ir/base/clock.h"
 #include "ir/base/str.h"
 #include "runtime/hal/system.h"
 #include "runtime/cluster/control/interfaces.h"
@@ -92,7 +93,7 @@ rt_link_test_begin(RtMember *m, const RtWelcome *w)
     if (!t)
         return;
     t->peers = NEW_ARRAY(m->arena, LinkPeer, (size_t)w->size);
-    t->began = rt_seconds();
+    t->began = clock_seconds();
     for (int i = m->job.rank + 1; i < w->size; i++) {
         bool same = same_machine(w, m->job.rank, i);
         if (same || !w->peers[i].addresses.num)

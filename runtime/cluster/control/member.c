@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/control/job_impl.h"
@@ -403,7 +404,7 @@ read_events(RtMember *m, RtConnection *c)
             c->refusals += event & tells ? MOST_REFUSALS : 1;
             count_refusals(m);
         } else if (c == m->server) {
-            m->server_lost = rt_seconds();
+            m->server_lost = clock_seconds();
             m->server_fd = -1;
         }
     }
@@ -520,7 +521,7 @@ read_messages(RtMember *m, RtConnection *c)
             RtFrame f = rt_frame_read(a, m->zmq->zmq_msg_data(&body),
                                       m->zmq->zmq_msg_size(&body));
             if (!f.bad)
-                take(m, c, &f, rt_seconds());
+                take(m, c, &f, clock_seconds());
             arena_release(a);
         }
         m->zmq->zmq_msg_close(&body);
@@ -683,10 +684,10 @@ rt_member_run(void *data)
 {
     RtMember *m = data;
     zmq_pollitem_t items[MOST_ITEMS];
-    m->began = m->looked = m->said = rt_seconds();
+    m->began = m->looked = m->said = clock_seconds();
     while (!is_closing(m)) {
         rt_turn_begins(&m->liveness);
-        turn(m, rt_seconds());
+        turn(m, clock_seconds());
         m->zmq->zmq_poll(items, list_items(m, items), TURN_MS);
     }
     look_at_end(m);

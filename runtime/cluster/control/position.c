@@ -13,6 +13,7 @@
 #include "runtime/cluster/control/position.h"
 
 #include <string.h>
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/control/job_impl.h"
@@ -131,7 +132,7 @@ begin_entry(RtPositions *all, int64_t call, int32_t site)
     STORE(entry->call, 0);
     STORE(entry->site, site);
     STORE(entry->step, LOAD(all->header->step));
-    STORE(entry->began, rt_seconds());
+    STORE(entry->began, clock_seconds());
     STORE(entry->waited, 0.0);
     STORE(entry->done, 0.0);
     STORE(entry->call, call);
@@ -161,7 +162,7 @@ rt_job_waits(RtJob *job, int place, int32_t site)
     RtPlace *p = &all->places[place];
     int64_t call = LOAD(*count_of(all->numbers, all, place, site));
     RtRingEntry *entry = entry_of(all, place, call);
-    double now = rt_seconds();
+    double now = clock_seconds();
     begin_change(p);
     STORE(p->wait_call, call);
     STORE(p->wait_site, site);
@@ -178,7 +179,7 @@ rt_job_goes_on(RtJob *job, int place)
     RtPositions *all = &((RtMember *)job)->positions;
     RtPlace *p = &all->places[place];
     RtRingEntry *entry = entry_of(all, place, LOAD(p->wait_call));
-    double now = rt_seconds();
+    double now = clock_seconds();
     begin_change(p);
     STORE(p->waits, false);
     STORE(p->waited, LOAD(p->waited) + now - LOAD(p->wait_began));
@@ -328,7 +329,7 @@ rt_positions_dump(const RtPositions *p, const RtDump *dump)
              "monotonic clock, now %.6f; waited and done count from began\n"
              "#     call     step             began      waited        "
              "done  operation\n",
-             RT_RING, rt_seconds());
+             RT_RING, clock_seconds());
     for (int64_t call = last > RT_RING ? last - RT_RING + 1 : 1; call <= last;
          call++) {
         const RtRingEntry *e = entry_of(p, 0, call);

@@ -16,7 +16,7 @@
 
 enum { RT_RING = 256 }; /* the last collective calls that are kept */
 
-/* Of a collective call; times are of rt_seconds(), 0: not yet. */
+/* Of a collective call; times are of clock_seconds(), 0: not yet. */
 typedef struct RtRingEntry {
     _Atomic int64_t call, step;
     _Atomic int32_t site;

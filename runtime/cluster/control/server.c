@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
@@ -88,7 +89,7 @@ read_events(RtServer *s)
     int32_t fd;
     while (rt_zmq_next_event(s->zmq, s->monitor, &event, &fd))
         if (event == ZMQ_EVENT_DISCONNECTED)
-            rt_membership_closed(s->membership, fd, rt_seconds());
+            rt_membership_closed(s->membership, fd, clock_seconds());
 }
 
 /* Two parts are a message; strangers may send any number. */
@@ -135,7 +136,7 @@ read_messages(RtServer *s)
             size_t n = z->zmq_msg_size(&body);
             read_events(s);
             rt_membership_receive(s->membership, &from, fd, bytes, n,
-                                  rt_seconds());
+                                  clock_seconds());
         }
         z->zmq_msg_close(&body);
         if (!got)
@@ -151,7 +152,7 @@ turn(RtServer *s)
         rt_zmq_answer_zap(s->zmq, s->zap, &s->keys);
     read_messages(s);
     read_events(s);
-    rt_membership_tick(s->membership, rt_seconds());
+    rt_membership_tick(s->membership, clock_seconds());
     if (!s->told && rt_membership_has_ended(s->membership, &exit_status)) {
         uint64_t one = 1;
         s->told = write(s->over, &one, sizeof one) == sizeof one;
@@ -237,7 +238,7 @@ start(RtServer *s)
                                      .silence = c->silence,
                                      .joining = c->joining,
                                      .out = {s, send_frame, say, evict}};
-    s->membership = rt_membership_new(s->arena, &membership, rt_seconds());
+    s->membership = rt_membership_new(s->arena, &membership, clock_seconds());
     TRY(thread_start(&s->thread, serve, s, "the control server"));
     s->has_thread = true;
     return OK;
@@ -366,7 +367,7 @@ rt_server_lost(RtServer *s, int rank, const char *how, int exit_status)
 {
     if (!lock(s))
         return;
-    rt_membership_lost(s->membership, rank, how, exit_status, rt_seconds());
+    rt_membership_lost(s->membership, rank, how, exit_status, clock_seconds());
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cluster/control/open_files.h"
@@ -21,7 +22,6 @@
 #include "runtime/cluster/launch/evictions.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/restart.h"
-#include "runtime/hal/wait.h"
 
 static const double patience = 10; /* seconds from the stop to SIGKILL */
 /* seconds in which processes that come back have to join */
@@ -259,7 +259,7 @@ some_run(const Launch *l)
 static void
 look_at_stop(Launch *l)
 {
-    double now = rt_seconds();
+    double now = clock_seconds();
     if (l->stopped <= 0 && rt_server_is_stopped(l->server))
         l->stopped = now;
     if (l->stopped > 0 && !l->killed && now - l->stopped > patience) {
@@ -349,12 +349,12 @@ take_result(Launch *l)
 {
     enum { ENDING = 5 }; /* seconds: nobody waits for it any more */
     struct pollfd over = {rt_server_fd(l->server), POLLIN, 0};
-    double end = rt_seconds() + 2 * ENDING;
+    double end = clock_seconds() + 2 * ENDING;
     if (l->bound.seconds > ENDING)
         l->bound.seconds = ENDING;
     poll(&over, 1, 2000);
     l->attempt->exit_status = 3;
-    while (!knows_result(l) && rt_seconds() < end) {
+    while (!knows_result(l) && clock_seconds() < end) {
         if (rt_server_is_stuck(l->server))
             return not_returned(l);
         poll(NULL, 0, TURN_MS);

@@ -11,12 +11,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "runtime/cluster/control/job.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/start.h"
 #include "runtime/hal/system.h"
-#include "runtime/hal/wait.h"
 
 enum { TURN_MS = 200, ADDED = 6 };
 
@@ -126,7 +126,7 @@ start_task(Cluster *c, Task *t)
                               .key = c->key,
                               .label = arena_printf(a, "%s: ", t->name),
                               .mask = &c->signals.old_mask};
-    t->started = rt_seconds();
+    t->started = clock_seconds();
     Status st = rt_process_start(&config, &t->process);
     arena_release(a);
     return st;
@@ -139,7 +139,7 @@ look_after(Cluster *c, Task *t)
     RtProcessEnd end;
     if (t->process.pid && rt_process_reap(&t->process, &end))
         rt_process_close(&t->process);
-    if (t->process.pid || rt_seconds() - t->started < least_life)
+    if (t->process.pid || clock_seconds() - t->started < least_life)
         return OK;
     return start_task(c, t);
 }

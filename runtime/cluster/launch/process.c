@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "runtime/cluster/control/job.h"
 #include "runtime/hal/system.h"
-#include "runtime/hal/wait.h"
 
 /* ---- its environment ----------------------------------------------------- */
 
@@ -305,8 +305,8 @@ rt_signals_give_back(RtSignals *s)
 bool
 rt_signals_wait(const RtSignals *s, double seconds)
 {
-    double end = rt_seconds() + seconds;
-    for (double left; (left = end - rt_seconds()) > 0;) {
+    double end = clock_seconds() + seconds;
+    for (double left; (left = end - clock_seconds()) > 0;) {
         struct timespec most = {(time_t)left,
                                 (long)(1e9 * (left - (double)(time_t)left))};
         int got = sigtimedwait(&s->passed, NULL, &most);

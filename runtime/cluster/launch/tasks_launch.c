@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "runtime/cluster/control/job.h"
 #include "runtime/cluster/control/open_files.h"
@@ -26,7 +27,6 @@
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/restart.h"
 #include "runtime/cluster/resolve/role.h"
-#include "runtime/hal/wait.h"
 
 /* Seconds. */
 static const double grace = 2;           /* from an end of the job to SIGKILL */
@@ -140,7 +140,7 @@ start_task(Launch *l, Task *t)
             t->role == RT_ROLE_coordinator || t->role == RT_ROLE_worker,
         .mask = &l->signals.old_mask};
     t->joined = false;
-    t->started = rt_seconds();
+    t->started = clock_seconds();
     Status st = rt_process_start(&config, &t->process);
     arena_release(a);
     return st;
@@ -175,7 +175,7 @@ say(const char *format, ...)
 static void
 end_within(Launch *l, double seconds)
 {
-    double at = rt_seconds() + seconds;
+    double at = clock_seconds() + seconds;
     if (l->deadline <= 0 || at < l->deadline)
         l->deadline = at;
 }
@@ -280,7 +280,7 @@ crash_of(const RtProcessEnd *end)
 static bool
 ends_early(Launch *l, Task *t, const RtProcessEnd *end)
 {
-    bool is_early = !t->joined && rt_seconds() - t->started < early &&
+    bool is_early = !t->joined && clock_seconds() - t->started < early &&
                     !(end->killed && end->number == SIGKILL);
     t->early_deaths = is_early ? t->early_deaths + 1 : 0;
     if (t->early_deaths < EARLY_DEATHS)
@@ -340,7 +340,7 @@ evaluator_ended(Launch *l, Task *t, const RtProcessEnd *end)
     if (l->deadline > 0)
         return OK;
     bool would_die_again =
-        end->number != SIGKILL && rt_seconds() - t->started < early;
+        end->number != SIGKILL && clock_seconds() - t->started < early;
     if (!end->killed || would_die_again) {
         say("%s; the job goes on without it", describe(t, end).text);
         return OK;
@@ -422,7 +422,7 @@ signal_all(const Launch *l, int signal_number)
 static void
 pass_signal(Launch *l, int number)
 {
-    double now = rt_seconds();
+    double now = clock_seconds();
     if (number == SIGUSR2) {
         signal_all(l, number);
         return;
@@ -464,7 +464,7 @@ some_run(const Launch *l)
 static void
 look_at_clock(Launch *l)
 {
-    double now = rt_seconds();
+    double now = clock_seconds();
     double patience =
         l->config->timeout > 0 ? l->config->timeout : RT_JOB_TIMEOUT;
     if (!l->listens && l->deadline <= 0 && now - l->begun > patience) {
@@ -588,7 +588,7 @@ static Status
 start_and_watch(Launch *l)
 {
     TRY(rt_make_secret(l->key, sizeof l->key));
-    l->begun = rt_seconds();
+    l->begun = clock_seconds();
     TRY(start_task(l, &l->tasks[0]));
     return watch(l);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/control/interfaces.h"
@@ -18,7 +19,6 @@
 #include "runtime/cluster/zmq/socket.h"
 #include "runtime/hal/bounded.h"
 #include "runtime/hal/system.h"
-#include "runtime/hal/wait.h"
 
 enum {
     MACHINE_BYTES = 256,
@@ -124,13 +124,13 @@ check_time(const MpiRendezvous *r, int peer, double waited)
 static Status
 test_until_all_end(MpiRendezvous *r)
 {
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     for (;;) {
         int peer;
         TRY(test_all(r, &peer));
         if (peer < 0)
             return OK;
-        double now = rt_seconds();
+        double now = clock_seconds();
         TRY(check_time(r, peer, now - begin));
         nanosleep(&(struct timespec){.tv_nsec = NAP}, NULL);
     }

@@ -4,6 +4,7 @@
 #include "runtime/cluster/segments/speed.h"
 
 #include <string.h>
+#include "ir/base/clock.h"
 #include "runtime/hal/wait.h"
 
 enum { BLOCK = 1 << 20, LATENCY_TIMES = 20, RATE_TIMES = 4 };
@@ -52,7 +53,7 @@ hear(const Pair *p)
     uint32_t had = t->heard[p->peer];
     double end = 0.0;
     while (rt_wait_word_load(word) == had) {
-        double now = rt_seconds();
+        double now = clock_seconds();
         end = end > 0.0 ? end : now + p->timeout;
         if (now > end || atomic_load(p->stopped))
             return status_new(STATUS_MACHINE,
@@ -73,13 +74,13 @@ measure_latency(const Pair *p, double *out)
     bool begins = p->test->rank < p->peer;
     double best = p->timeout;
     for (int i = 0; i < LATENCY_TIMES; i++) {
-        double begin = rt_seconds();
+        double begin = clock_seconds();
         if (begins)
             tell(p);
         TRY(hear(p));
         if (!begins)
             tell(p);
-        double seconds = (rt_seconds() - begin) / 2;
+        double seconds = (clock_seconds() - begin) / 2;
         best = seconds < best ? seconds : best;
     }
     *out = begins ? best : 0;
@@ -96,9 +97,9 @@ measure_rate(const Pair *p, double *out)
         memset(block_of(t, t->rank)->bytes, i + 1, BLOCK);
         tell(p);
         TRY(hear(p));
-        double begin = rt_seconds();
+        double begin = clock_seconds();
         memcpy(t->copy, block_of(t, p->peer)->bytes, BLOCK);
-        double seconds = rt_seconds() - begin;
+        double seconds = clock_seconds() - begin;
         best = seconds < best ? seconds : best;
         tell(p);
         TRY(hear(p));

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/base/clock.h"
 #include "ir/base/fail.h"
 #include "runtime/hal/cuda/cuda_impl.h"
 
@@ -301,7 +302,7 @@ rt_cuda_open(const RtDeviceConfig *config, RtDevice **out)
         .ops = &cuda_ops, .caps = &rt_cuda_caps, .name = config->name};
     c->cu = cu;
     c->serial = atomic_fetch_add(&opened, 1) + 1;
-    c->clock = config->clock ? config->clock : rt_seconds;
+    c->clock = config->clock ? config->clock : clock_seconds;
     c->spin = config->spin;
     c->on_caller = config->on_caller;
     Status st = start(c, config->index);

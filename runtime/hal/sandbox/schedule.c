@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "ir/base/clock.h"
 #include "ir/base/fail.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/sandbox/sandbox_impl.h"
@@ -345,11 +346,11 @@ pass_time(void)
 static void
 run_until(const Goal *g)
 {
-    double end = rt_seconds() + BOUND;
+    double end = clock_seconds() + BOUND;
     bool has_idled = false;
     for (skip_waits(); !is_reached(g); skip_waits()) {
         Queue *q = choose(g);
-        if (rt_seconds() > end || (!q && has_idled))
+        if (clock_seconds() > end || (!q && has_idled))
             return;
         if (q)
             give_turn(q);

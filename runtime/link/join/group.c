@@ -7,6 +7,7 @@
  */
 #include <assert.h>
 #include <string.h>
+#include "ir/base/clock.h"
 #include "runtime/link/join/join.h"
 #include "runtime/link/schedule.h"
 
@@ -136,14 +137,14 @@ group_finish(RtGroup *group, int slot, void *all)
 {
     LinkGroup *g = group_of(group);
     Slot *s = &g->slots[slot];
-    double end = rt_seconds() + g->timeout;
+    double end = clock_seconds() + g->timeout;
     for (;;) {
         uint32_t ended = rt_wait_word_load(&s->ended);
         if (ended == s->calls)
             break;
         if (atomic_load(&g->stopped) || rt_carrier_has_stopped(g->carrier))
             return stopped(g);
-        if (rt_seconds() > end)
+        if (clock_seconds() > end)
             return late(g, s->recv.peer);
         rt_wait_word_wait(&s->ended, ended, false);
     }

@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "runtime/hal/system.h"
-#include "runtime/hal/wait.h"
 #include "runtime/link/schedule.h"
 #include "runtime/link/ucx/library.h"
 
@@ -191,7 +191,7 @@ static bool
 finish(UcxLink *l, const char *call, void *request, double deadline)
 {
     while (!has_ended(l, call, &request)) {
-        if (rt_seconds() > deadline) {
+        if (clock_seconds() > deadline) {
             l->ucx->ucp_request_free(request);
             return false;
         }
@@ -207,7 +207,7 @@ meet(UcxLink *l)
 {
     RtBruckRound r;
     char own = 0, other;
-    double deadline = rt_seconds() + linger_seconds;
+    double deadline = clock_seconds() + linger_seconds;
     for (int k = 0; rt_bruck_round(l->link.rank, l->link.size, k, &r); k++) {
         uint32_t tag = END_TAG - (uint32_t)k;
         void *recv = begin_recv(l, r.from, tag, &other, 1);

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 #include <string.h>
-#include "runtime/hal/wait.h"
+#include "ir/base/clock.h"
 
 enum { TRY_MS = 50, MOST_AT_ONCE = 100 /* messages in a turn */ };
 
@@ -84,10 +84,10 @@ turn(double begin, double end)
 static Status
 ask(RtPsDealer *d, RtDataClient *client, RtPsDealing *question)
 {
-    double waited = 0, before = rt_seconds(), said = before - again;
+    double waited = 0, before = clock_seconds(), said = before - again;
     RtPsSocket *socket = &d->socket;
     while (!take_answer(d, question)) {
-        double now = rt_seconds();
+        double now = clock_seconds();
         waited += turn(before, now);
         before = now;
         if (rt_data_is_stopped(client))

@@ -6,7 +6,7 @@
  */
 #include "runtime/ps/status/status.h"
 
-#include "runtime/hal/wait.h"
+#include "ir/base/clock.h"
 #include "runtime/ps/wire/sockets.h"
 #include "runtime/ps/staleness/staleness.h"
 #include "runtime/ps/wire/wire.h"
@@ -50,11 +50,11 @@ take(Asking *k, RtPsStatus *s)
 static Status
 ask(Asking *k, RtPsStatus *s)
 {
-    double begun = rt_seconds();
+    double begun = clock_seconds();
     RtPsSocket *socket = &k->socket;
     rt_ps_begin(&k->out, RT_PS_ASK);
     rt_ps_send(&k->net, &k->socket, &k->out);
-    while (rt_seconds() - begun < patience) {
+    while (clock_seconds() - begun < patience) {
         rt_ps_poll(&k->net, &socket, 1, TRY_MS);
         if (take(k, s))
             return OK;

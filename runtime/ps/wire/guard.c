@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "ir/base/clock.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/wait.h"
 
@@ -24,14 +25,14 @@ watch(void *data)
 {
     RtPsGuard *g = data;
     uint64_t seen = 0;
-    double moved = rt_seconds();
+    double moved = clock_seconds();
     while (!rt_wait_word_load(&g->closing)) {
         rt_wait_word_wait(&g->closing, 0, false); /* a tenth of a second */
         uint64_t turns = atomic_load(&g->turns);
         if (turns != seen || atomic_load(&g->pauses))
-            moved = rt_seconds();
+            moved = clock_seconds();
         seen = turns;
-        if (rt_seconds() - moved > g->seconds)
+        if (clock_seconds() - moved > g->seconds)
             g->give_up(g->data);
     }
     return NULL;

@@ -24,6 +24,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+#include "ir/base/clock.h"
 #include "runtime/cluster/group/shared.h"
 #include "runtime/coll/coll.h"
 #include "runtime/link/join/join.h"
@@ -110,7 +111,7 @@ open_sum(Sum *s, const RtExchange *x, RtCarrier *carrier, int64_t count)
                              .spin = rt_may_spin(size),
                              .on_caller = true,
                              .shares_memory = !carrier,
-                             .clock = rt_seconds};
+                             .clock = clock_seconds};
     RtCommConfig config = {.transport = carrier ? "messages" : "shm",
                            .rank = rank,
                            .size = size,
@@ -124,7 +125,7 @@ open_sum(Sum *s, const RtExchange *x, RtCarrier *carrier, int64_t count)
                            .caps = &rt_cpu_caps,
                            .devices = &s->device,
                            .timeout = 60.0,
-                           .clock = rt_seconds};
+                           .clock = clock_seconds};
     size_t bytes = (size_t)count * sizeof(float);
     const RtMemory *memory;
     s->count = count;
@@ -266,7 +267,7 @@ measure_group(const RtExchange *x)
 {
     static double times[GROUP_ROUNDS];
     char own[64] = "", *all = calloc((size_t)size, sizeof own);
-    RtSharedGroupConfig config = {x, rt_may_spin(size), 60.0, rt_seconds};
+    RtSharedGroupConfig config = {x, rt_may_spin(size), 60.0, clock_seconds};
     Arena *a = arena_new(NULL, "why");
     Str why = str_new(a);
     RtGroup *g;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/hal/wait.h"
+#include "ir/base/clock.h"
 #include "runtime/ps/wire/sockets.h"
 
 enum { MOST_SERVERS = 16, POLL_MS = 50 };
@@ -111,7 +111,7 @@ burst(RtPsNet *net, RtPsSocket *sockets, int num, const Sizes *s, int rounds)
 {
     Arena *a = arena_new(NULL, "messages");
     RtArchive push = bytes(a, s->pushed, PUSH), ask = bytes(a, s->asked, ASK);
-    double begin = rt_seconds();
+    double begin = clock_seconds();
     for (int r = 0; r < rounds; r++) {
         for (int i = 0; i < num; i++)
             rt_ps_send(net, &sockets[i], &push);
@@ -119,7 +119,7 @@ burst(RtPsNet *net, RtPsSocket *sockets, int num, const Sizes *s, int rounds)
             rt_ps_send(net, &sockets[i], &ask);
         wait_for_values(net, sockets, num);
     }
-    double took = rt_seconds() - begin;
+    double took = clock_seconds() - begin;
     arena_release(a);
     return took / rounds;
 }

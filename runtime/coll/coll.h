@@ -55,12 +55,13 @@ typedef enum RtCollAlgorithm {
     NUM_COLL_ALGORITHMS
 } RtCollAlgorithm;
 
-typedef struct RtCollConfig {
+/* How one collective is carried out. */
+typedef struct RtAlgorithmChoice {
     RtCollAlgorithm algorithm;
     int packs; /* COLL_HIERARCHICAL: all elements in so many parts, the last
                   with what remains; 0: a pack for each operand */
     int root;  /* the replica that COLL_REDUCE_TO_ONE and REDUCE_FIRST ask */
-} RtCollConfig;
+} RtAlgorithmChoice;
 
 typedef struct RtColl RtColl;
 typedef struct RtCollInstance RtCollInstance;
@@ -100,12 +101,13 @@ typedef enum RtCollResult {
 typedef struct RtCollOps {
     const char *name;
     void (*close)(RtColl *c);
-    Status (*all_reduce_new)(RtColl *c, RtReduceOp how, RtCollConfig config,
-                             int num, const RtReduceOperand *operands,
+    Status (*all_reduce_new)(RtColl *c, RtReduceOp how,
+                             RtAlgorithmChoice choice, int num,
+                             const RtReduceOperand *operands,
                              RtCollInstance **out);
     /* By COLL_AUTO, COLL_TWO_PHASE or COLL_REDUCE_TO_ONE; most is the bytes
      * that the result ever has. */
-    Status (*all_gather_new)(RtColl *c, RtCollConfig config, int64_t most,
+    Status (*all_gather_new)(RtColl *c, RtAlgorithmChoice choice, int64_t most,
                              RtCollInstance **out);
     /* Once, when all instances are made and the devices are open, before the
      * first start. */

@@ -103,27 +103,27 @@ rt_reduce_op_of(const IrOp *op)
 }
 
 static Status
-read_root(const RtRun *run, const IrOp *op, RtCollConfig *config)
+read_root(const RtRun *run, const IrOp *op, RtAlgorithmChoice *choice)
 {
     int64_t root = ir_int(op, A_root);
     if (root < 0 || root >= run->num_replicas)
         return plan_refuse(run->plan,
                            "it has a collective whose root is replica %lld",
                            (long long)root);
-    config->root = (int)root;
+    choice->root = (int)root;
     return OK;
 }
 
 static Status
-read_config(const RtRun *run, const IrOp *op, RtCollConfig *config)
+read_choice(const RtRun *run, const IrOp *op, RtAlgorithmChoice *choice)
 {
     int64_t packs = ir_int(op, A_packs);
-    config->algorithm = algorithm_of(op);
-    TRY(read_root(run, op, config));
+    choice->algorithm = algorithm_of(op);
+    TRY(read_root(run, op, choice));
     if (packs < 0 || packs > IR_MAX_PACKS)
         return plan_refuse(run->plan, "it has an all_reduce in %lld packs",
                            (long long)packs);
-    config->packs = (int)packs;
+    choice->packs = (int)packs;
     return OK;
 }
 
@@ -161,24 +161,24 @@ read_operands(const RtRun *run, const RtHostOp *h, RtReduceOperand *operands)
 static Status
 all_reduce_new(RtRun *run, RtHostOp *h)
 {
-    RtCollConfig config;
+    RtAlgorithmChoice choice;
     int n = h->op->num_operands;
     RtReduceOperand *operands =
         NEW_ARRAY(run->arena, RtReduceOperand, (size_t)n);
-    TRY(read_config(run, h->op, &config));
+    TRY(read_choice(run, h->op, &choice));
     TRY(read_operands(run, h, operands));
     return run->coll->ops->all_reduce_new(run->coll, rt_reduce_op_of(h->op),
-                                          config, n, operands, &h->instance);
+                                          choice, n, operands, &h->instance);
 }
 
 static Status
 all_gather_new(RtRun *run, RtHostOp *h)
 {
-    RtCollConfig config = {.algorithm = algorithm_of(h->op)};
-    TRY(read_root(run, h->op, &config));
-    assert(config.algorithm != COLL_HIERARCHICAL); /* no word of the table */
+    RtAlgorithmChoice choice = {.algorithm = algorithm_of(h->op)};
+    TRY(read_root(run, h->op, &choice));
+    assert(choice.algorithm != COLL_HIERARCHICAL); /* no word of the table */
     return run->coll->ops->all_gather_new(
-        run->coll, config, most_bytes(run, h->op->results[0]), &h->instance);
+        run->coll, choice, most_bytes(run, h->op->results[0]), &h->instance);
 }
 
 /* The time that the plan gives the collective.  A --timeout that is shorter

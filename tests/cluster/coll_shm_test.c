@@ -52,7 +52,7 @@ below(uint64_t *seed, int n)
 typedef struct Kind {
     bool gathers;
     RtReduceOp how;
-    RtCollConfig config;
+    RtAlgorithmChoice choice;
     int num;
     DType dtypes[MOST_OPERANDS];
 } Kind;
@@ -68,9 +68,9 @@ kind_of(uint64_t seed, int number, int num_replicas)
               .how = (RtReduceOp)below(&s, NUM_REDUCE_OPS),
               .num = 1 + below(&s, MOST_OPERANDS)};
     int way = below(&s, num_replicas % 2 ? 4 : 5);
-    k.config =
-        (RtCollConfig){k.gathers ? ways[way % 3] : ways[way],
-                       below(&s, 2) * below(&s, 50), below(&s, num_replicas)};
+    k.choice = (RtAlgorithmChoice){k.gathers ? ways[way % 3] : ways[way],
+                                   below(&s, 2) * below(&s, 50),
+                                   below(&s, num_replicas)};
     for (int i = 0; i < k.num; i++) {
         k.dtypes[i] = (DType)below(&s, NUM_DTYPES);
         if (k.dtypes[i] == DT_bool && k.how != REDUCE_FIRST)
@@ -177,9 +177,9 @@ make_instances(Process *p)
             operands[n] = (RtReduceOperand){k->dtypes[n], -1, MOST_COUNT};
         if (k->gathers)
             assert_null(
-                ops->all_gather_new(p->coll, k->config, 0, &p->instances[i]));
+                ops->all_gather_new(p->coll, k->choice, 0, &p->instances[i]));
         else
-            assert_null(ops->all_reduce_new(p->coll, k->how, k->config, k->num,
+            assert_null(ops->all_reduce_new(p->coll, k->how, k->choice, k->num,
                                             operands, &p->instances[i]));
     }
 }

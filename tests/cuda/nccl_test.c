@@ -167,7 +167,8 @@ config_of(int rank)
 }
 
 static void
-open_coll(int rank, RtReduceOp how, RtCollConfig config, const RtCollId *id)
+open_coll(int rank, RtReduceOp how, RtAlgorithmChoice choice,
+          const RtCollId *id)
 {
     RtCommConfig comm = config_of(rank);
     RtReduceOperand operands[OPERANDS];
@@ -177,14 +178,15 @@ open_coll(int rank, RtReduceOp how, RtCollConfig config, const RtCollId *id)
     for (int i = 0; i < OPERANDS; i++)
         operands[i] =
             (RtReduceOperand){DT_f32, how == REDUCE_FIRST ? -1 : 0, counts[i]};
-    assert_null(c->ops->all_reduce_new(c, how, config, OPERANDS, operands,
+    assert_null(c->ops->all_reduce_new(c, how, choice, OPERANDS, operands,
                                        &group.reduces[rank]));
-    assert_null(c->ops->all_gather_new(c, (RtCollConfig){0}, 4096,
+    assert_null(c->ops->all_gather_new(c, (RtAlgorithmChoice){0}, 4096,
                                        &group.gathers[rank]));
 }
 
 static void
-open_group(int ranks, int each, bool apart, RtReduceOp how, RtCollConfig config)
+open_group(int ranks, int each, bool apart, RtReduceOp how,
+           RtAlgorithmChoice choice)
 {
     const NcclLibrary *nccl;
     ncclUniqueId unique;
@@ -201,7 +203,7 @@ open_group(int ranks, int each, bool apart, RtReduceOp how, RtCollConfig config)
     for (int i = 0; i < ranks; i++)
         open_device(i);
     for (int i = 0; i < (apart ? ranks : 1); i++)
-        open_coll(i, how, config, &id);
+        open_coll(i, how, choice, &id);
 }
 
 static void
@@ -307,20 +309,20 @@ check_gathered(int rank)
 
 static void
 check_group(int ranks, int each, bool apart, RtReduceOp how,
-            RtCollConfig config)
+            RtAlgorithmChoice choice)
 {
-    config.root = (ranks * each) / 2;
-    open_group(ranks, each, apart, how, config);
+    choice.root = (ranks * each) / 2;
+    open_group(ranks, each, apart, how, choice);
     act_all();
     for (int i = 0; i < ranks; i++) {
         assert_null(rt_device_status(group.devices[i]));
-        check_reduced(i, how, config.root);
+        check_reduced(i, how, choice.root);
         check_gathered(i);
     }
     close_group();
 }
 
-static const RtCollConfig ways[] = {
+static const RtAlgorithmChoice ways[] = {
     {COLL_AUTO, 0, 0},          {COLL_RING, 0, 0},
     {COLL_REDUCE_TO_ONE, 0, 0}, {COLL_HIERARCHICAL, 0, 0},
     {COLL_HIERARCHICAL, 3, 0},
@@ -352,7 +354,7 @@ replicas_may_share_devices(void **state)
 static void
 the_library_may_reduce(void **state)
 {
-    RtCollConfig library = {COLL_LIBRARY, 0, 0};
+    RtAlgorithmChoice library = {COLL_LIBRARY, 0, 0};
     (void)state;
     check_group(2, 1, true, REDUCE_SUM, library);
     check_group(2, 1, false, REDUCE_MAX, library);
@@ -394,8 +396,8 @@ what_the_library_cannot_is_refused(void **state)
         assert_string_equal(c->ops->name, "nccl");
         assert_status_says(
             c->ops->all_reduce_new(c, REDUCE_SUM,
-                                   (RtCollConfig){rows[i].algorithm, 0, 0}, 1,
-                                   &operand, &instance),
+                                   (RtAlgorithmChoice){rows[i].algorithm, 0, 0},
+                                   1, &operand, &instance),
             STATUS_INPUT, rows[i].says);
         c->ops->close(c);
     }

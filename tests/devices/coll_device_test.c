@@ -279,15 +279,16 @@ make_instances(void)
 {
     const RtCollOps *ops = group.coll->ops;
     for (int i = 0; i < NUM_PACKS; i++) {
-        RtCollConfig config = {packs[i].algorithm, 3, i % group.num_replicas};
+        RtAlgorithmChoice choice = {packs[i].algorithm, 3,
+                                    i % group.num_replicas};
         RtReduceOperand operand = {DT_f32, 0, packs[i].count};
-        if (config.algorithm == COLL_HIERARCHICAL && group.num_replicas % 2)
-            config.algorithm = COLL_TWO_PHASE;
-        assert_null(ops->all_reduce_new(group.coll, REDUCE_SUM, config, 1,
+        if (choice.algorithm == COLL_HIERARCHICAL && group.num_replicas % 2)
+            choice.algorithm = COLL_TWO_PHASE;
+        assert_null(ops->all_reduce_new(group.coll, REDUCE_SUM, choice, 1,
                                         &operand, &group.instances[i]));
     }
     int n = group.num_replicas * (group.num_replicas + 1) / 2;
-    assert_null(ops->all_gather_new(group.coll, (RtCollConfig){0},
+    assert_null(ops->all_gather_new(group.coll, (RtAlgorithmChoice){0},
                                     n * (int64_t)sizeof(float),
                                     &group.instances[GATHER]));
 }

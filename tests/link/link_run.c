@@ -163,8 +163,8 @@ reduce_all(RtCarrier *carrier, int rank, int size, int algorithm)
     RtColl *c;
     RtCollInstance *s;
     check(rt_coll_open(&comm, &c));
-    check(c->ops->all_reduce_new(c, REDUCE_SUM, (RtCollConfig){0}, 1, &operand,
-                                 &s));
+    check(c->ops->all_reduce_new(c, REDUCE_SUM, (RtAlgorithmChoice){0}, 1,
+                                 &operand, &s));
     if (algorithm < NUM_MESSAGES_ALGORITHMS)
         rt_messages_force(c, (RtMessagesAlgorithm)algorithm);
     check(c->ops->connect(c));

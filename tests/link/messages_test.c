@@ -237,9 +237,9 @@ make_reduction(Reduction *r)
 {
     for (int p = 0; p < r->job->size; p++) {
         RtColl *c = r->job->colls[p];
-        assert_null(
-            c->ops->all_reduce_new(c, r->how, (RtCollConfig){.root = r->root},
-                                   r->num, r->operands, &r->instances[p]));
+        assert_null(c->ops->all_reduce_new(
+            c, r->how, (RtAlgorithmChoice){.root = r->root}, r->num,
+            r->operands, &r->instances[p]));
     }
 }
 
@@ -292,7 +292,7 @@ make_gathering(Gathering *g)
     int64_t most = (int64_t)replicas(g->job) * MOST_BLOCK * MOST_OUTER;
     for (int p = 0; p < g->job->size; p++) {
         RtColl *c = g->job->colls[p];
-        assert_null(c->ops->all_gather_new(c, (RtCollConfig){0}, most,
+        assert_null(c->ops->all_gather_new(c, (RtAlgorithmChoice){0}, most,
                                            &g->instances[p]));
     }
 }
@@ -691,8 +691,9 @@ what_has_no_sum_is_refused(void **state)
     (void)state;
     open_job(&job, 2, 1, 1, 60.0);
     RtColl *c = job.colls[0];
-    assert_status_says(c->ops->all_reduce_new(c, REDUCE_SUM, (RtCollConfig){0},
-                                              1, &operand, &instance),
+    assert_status_says(c->ops->all_reduce_new(c, REDUCE_SUM,
+                                              (RtAlgorithmChoice){0}, 1,
+                                              &operand, &instance),
                        STATUS_INPUT, "processes cannot combine values of bool");
     close_job(&job);
 }

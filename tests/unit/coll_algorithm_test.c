@@ -25,7 +25,7 @@ static const int64_t counts[][MAX_OPERANDS] = {
     {64, 65, 63, 1}, {1000, 0, 129, 64}, {1100, 1100, 1, 1100},
 };
 
-static const RtCollConfig ways[] = {
+static const RtAlgorithmChoice ways[] = {
     {COLL_AUTO, 0, 0},          {COLL_TWO_PHASE, 0, 0},
     {COLL_REDUCE_TO_ONE, 0, 0}, {COLL_HIERARCHICAL, 0, 0},
     {COLL_HIERARCHICAL, 1, 0},  {COLL_HIERARCHICAL, 3, 0},
@@ -102,13 +102,13 @@ check_elements(const Model *m, const RtAlgorithm *a)
 }
 
 static void
-run_model(const RtCollShape *shape, RtCollConfig config, size_t bytes,
+run_model(const RtCollShape *shape, RtAlgorithmChoice choice, size_t bytes,
           bool backwards)
 {
     int n = shape->num_participants;
     memset(&model, 0, sizeof model);
     model.shape = *shape;
-    const RtAlgorithm *a = rt_reduce_algorithm(config.algorithm, shape, bytes);
+    const RtAlgorithm *a = rt_reduce_algorithm(choice.algorithm, shape, bytes);
     for (int phase = 0; phase < rt_algorithm_phases(a, shape); phase++)
         for (int k = 0; k < n; k++) {
             model.phase = phase;
@@ -120,7 +120,7 @@ run_model(const RtCollShape *shape, RtCollConfig config, size_t bytes,
 
 /* bytes: of the operands, which auto asks for. */
 static void
-for_all_shapes(void (*check)(const RtCollShape *shape, RtCollConfig config,
+for_all_shapes(void (*check)(const RtCollShape *shape, RtAlgorithmChoice choice,
                              size_t bytes))
 {
     for (int g = 0; g < COUNT(groups); g++)
@@ -135,10 +135,10 @@ for_all_shapes(void (*check)(const RtCollShape *shape, RtCollConfig config,
 }
 
 static void
-check_delivery(const RtCollShape *shape, RtCollConfig config, size_t bytes)
+check_delivery(const RtCollShape *shape, RtAlgorithmChoice choice, size_t bytes)
 {
-    run_model(shape, config, bytes, false);
-    run_model(shape, config, bytes, true);
+    run_model(shape, choice, bytes, false);
+    run_model(shape, choice, bytes, true);
 }
 
 static void
@@ -151,11 +151,11 @@ everyone_gets_every_element_once(void **state)
 /* In two phases nobody combines over two steps of a slice more than another,
  * for each operand. */
 static void
-check_balance(const RtCollShape *shape, RtCollConfig config, size_t bytes)
+check_balance(const RtCollShape *shape, RtAlgorithmChoice choice, size_t bytes)
 {
-    if (config.algorithm != COLL_TWO_PHASE)
+    if (choice.algorithm != COLL_TWO_PHASE)
         return;
-    run_model(shape, config, bytes, false);
+    run_model(shape, choice, bytes, false);
     for (int k = 1; k < shape->num_participants; k++) {
         int64_t more = model.work[k] - model.work[0];
         assert_true(more <= 2 * COLL_SLICE_STEP * MAX_OPERANDS);
@@ -235,7 +235,7 @@ moves_are_counted(void **state)
         RtCollShape shape = {
             rows[i].num_replicas,    rows[i].participants, 1, &count, 0,
             i % rows[i].participants};
-        run_model(&shape, (RtCollConfig){rows[i].asked, 0, 0}, 0, false);
+        run_model(&shape, (RtAlgorithmChoice){rows[i].asked, 0, 0}, 0, false);
         assert_int_equal(model.moved, rows[i].moved);
     }
 }
@@ -376,10 +376,11 @@ check_sums(void)
 }
 
 static void
-send_everything(const RtCollShape *shape, RtCollConfig config, size_t bytes)
+send_everything(const RtCollShape *shape, RtAlgorithmChoice choice,
+                size_t bytes)
 {
     int n = shape->num_participants;
-    const RtAlgorithm *a = rt_reduce_algorithm(config.algorithm, shape, bytes);
+    const RtAlgorithm *a = rt_reduce_algorithm(choice.algorithm, shape, bytes);
     cluster.shape = *shape;
     fill_operands();
     for (int i = 0; i < n * n; i++)

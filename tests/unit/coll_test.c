@@ -286,14 +286,14 @@ reduce_and_check(Reduction *job, RtReduceOp how, int n)
 }
 
 static void
-reduce_sizes(RtColl *coll, RtReduceOp how, RtCollConfig config, DType t,
+reduce_sizes(RtColl *coll, RtReduceOp how, RtAlgorithmChoice choice, DType t,
              bool in_place)
 {
     RtReduceOperand operand = {t, -1, 0},
                     operands[MAX_OPERANDS] = {operand, operand, operand};
     Reduction job = {.coll = coll, .num = MAX_OPERANDS, .dtype = t};
-    config.root = job.root = (int)(how + t) % coll->num_replicas;
-    assert_null(coll->ops->all_reduce_new(coll, how, config, MAX_OPERANDS,
+    choice.root = job.root = (int)(how + t) % coll->num_replicas;
+    assert_null(coll->ops->all_reduce_new(coll, how, choice, MAX_OPERANDS,
                                           operands, &job.instance));
     for (int s = 0; s < COUNT(sizes); s++) {
         memcpy(job.count, sizes[s], sizeof job.count);
@@ -387,13 +387,13 @@ reductions_follow_the_tree(void **state)
         for (int t = 0; t < NUM_DTYPES; t++)
             for (int how = 0; how < NUM_REDUCE_OPS; how++)
                 if (t != DT_bool || how == REDUCE_FIRST)
-                    reduce_sizes(coll, (RtReduceOp)how, (RtCollConfig){0},
+                    reduce_sizes(coll, (RtReduceOp)how, (RtAlgorithmChoice){0},
                                  (DType)t, how % 2);
         close_shared(coll);
     }
 }
 
-static const RtCollConfig ways[] = {
+static const RtAlgorithmChoice ways[] = {
     {COLL_AUTO, 0, 0},           {COLL_TWO_PHASE, 0, 0},
     {COLL_REDUCE_TO_ONE, 0, 0},  {COLL_HIERARCHICAL, 0, 0},
     {COLL_HIERARCHICAL, 1, 0},   {COLL_HIERARCHICAL, 3, 0},
@@ -450,8 +450,8 @@ halves_need_an_even_number(void **state)
     RtReduceOperand operand = {DT_f32, -1, 1};
     coll = open_coll(3, false, clock_seconds);
     Status st = coll->ops->all_reduce_new(
-        coll, REDUCE_SUM, (RtCollConfig){COLL_HIERARCHICAL, 1, 0}, 1, &operand,
-        &instance);
+        coll, REDUCE_SUM, (RtAlgorithmChoice){COLL_HIERARCHICAL, 1, 0}, 1,
+        &operand, &instance);
     assert_non_null(st);
     assert_non_null(
         strstr(status_message(st), "3 replicas have no two halves"));
@@ -509,7 +509,7 @@ reduce_often(void *data)
 }
 
 static void
-use_sites_again(int n, RtCollConfig config)
+use_sites_again(int n, RtAlgorithmChoice choice)
 {
     Stress s;
     Device devices[MAX_REPLICAS];
@@ -517,9 +517,9 @@ use_sites_again(int n, RtCollConfig config)
     s.coll = open_coll(n, rt_may_spin(n), clock_seconds);
     const RtCollOps *ops = s.coll->ops;
     assert_null(
-        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &operand, &s.small));
+        ops->all_reduce_new(s.coll, REDUCE_SUM, choice, 1, &operand, &s.small));
     assert_null(
-        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &operand, &s.large));
+        ops->all_reduce_new(s.coll, REDUCE_SUM, choice, 1, &operand, &s.large));
     on_all_devices(n, reduce_often, &s, devices);
     for (int k = 0; k < n; k++)
         assert_int_equal(devices[k].result, COLL_OK);
@@ -531,9 +531,9 @@ sites_are_used_again(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++)
-        use_sites_again(replica_counts[i], (RtCollConfig){0});
-    use_sites_again(4, (RtCollConfig){COLL_REDUCE_TO_ONE, 0, 0});
-    use_sites_again(4, (RtCollConfig){COLL_HIERARCHICAL, 3, 0});
+        use_sites_again(replica_counts[i], (RtAlgorithmChoice){0});
+    use_sites_again(4, (RtAlgorithmChoice){COLL_REDUCE_TO_ONE, 0, 0});
+    use_sites_again(4, (RtAlgorithmChoice){COLL_HIERARCHICAL, 3, 0});
 }
 
 /* ---- several in flight --------------------------------------------------- */
@@ -552,8 +552,9 @@ open_flight(Flight *f, int num_replicas, int num_devices, RtClock *clock)
     f->coll =
         open_shared(num_replicas, num_devices, rt_may_spin(num_devices), clock);
     for (int i = 0; i < FLIGHT; i++)
-        assert_null(f->coll->ops->all_reduce_new(
-            f->coll, REDUCE_SUM, (RtCollConfig){0}, 1, &operand, &f->packs[i]));
+        assert_null(f->coll->ops->all_reduce_new(f->coll, REDUCE_SUM,
+                                                 (RtAlgorithmChoice){0}, 1,
+                                                 &operand, &f->packs[i]));
 }
 
 static void
@@ -750,7 +751,7 @@ gather_among(int n, int num_devices, RtCollAlgorithm algorithm)
     RtCollInstance *instance;
     coll = open_shared(n, num_devices, rt_may_spin(num_devices), clock_seconds);
     assert_null(coll->ops->all_gather_new(
-        coll, (RtCollConfig){.algorithm = algorithm, .root = n - 1}, 0,
+        coll, (RtAlgorithmChoice){.algorithm = algorithm, .root = n - 1}, 0,
         &instance));
     for (int k = 0; k < COUNT(outers); k++)
         gather_and_check(coll, instance, outers[k]);
@@ -781,8 +782,9 @@ lonely_reduction(RtClock *clock)
     RtReduceOperand operand = {DT_f32, -1, 1};
     Reduction job = {.num = 1, .dtype = DT_f32, .count = {1}};
     job.coll = open_coll(3, false, clock);
-    assert_null(job.coll->ops->all_reduce_new(
-        job.coll, REDUCE_SUM, (RtCollConfig){0}, 1, &operand, &job.instance));
+    assert_null(job.coll->ops->all_reduce_new(job.coll, REDUCE_SUM,
+                                              (RtAlgorithmChoice){0}, 1,
+                                              &operand, &job.instance));
     for (int k = 0; k < 3; k++)
         job.in[0][k] = job.out[0][k] = bytes;
     return job;
@@ -857,8 +859,8 @@ what_has_no_sum_is_refused(void **state)
     RtReduceOperand operand = {DT_bool, -1, 1};
     (void)state;
     coll = open_coll(2, false, clock_seconds);
-    Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0},
-                                          1, &operand, &instance);
+    Status st = coll->ops->all_reduce_new(
+        coll, REDUCE_SUM, (RtAlgorithmChoice){0}, 1, &operand, &instance);
     assert_non_null(st);
     status_free(st);
     close_shared(coll);
@@ -927,10 +929,10 @@ peers_need_kernels(void **state)
     RtColl *coll;
     (void)state;
     assert_null(rt_coll_open(&config, &coll));
-    assert_null(coll->ops->all_reduce_new(coll, REDUCE_FIRST, (RtCollConfig){0},
-                                          1, &operand, &instance));
+    assert_null(coll->ops->all_reduce_new(
+        coll, REDUCE_FIRST, (RtAlgorithmChoice){0}, 1, &operand, &instance));
     assert_status_says(
-        coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0}, 1,
+        coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtAlgorithmChoice){0}, 1,
                                   &operand, &instance),
         STATUS_INPUT,
         "the plan has no kernel that combines values of f16 of 3 replicas, "

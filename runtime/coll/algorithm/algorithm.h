@@ -44,7 +44,7 @@ typedef struct RtCollShape {
     int num_participants;  /* each has as many replicas, next to one another */
     int num_operands;      /* 1 of an all_gather */
     const int64_t *counts; /* elements of each; blocks of an all_gather */
-    int packs;             /* as RtCollConfig */
+    int packs;             /* as RtAlgorithmChoice */
     int root;              /* the participant that reduce_to_one asks */
 } RtCollShape;
 

@@ -117,8 +117,8 @@ rt_local_shape(const RtLocalWork *w)
                          .num_participants = s->comm->config.num_participants,
                          .num_operands = s->num,
                          .counts = w->counts,
-                         .packs = s->config.packs,
-                         .root = s->config.root / rt_local_replicas_each(s)};
+                         .packs = s->choice.packs,
+                         .root = s->choice.root / rt_local_replicas_each(s)};
 }
 
 size_t
@@ -331,7 +331,7 @@ rt_local_new(RtLocalComm *comm, const RtLocalNew *make)
     size_t num = (size_t)make->num, local = (size_t)comm->config.num_local;
     RtCollInstance *s = arena_alloc_on_lines(comm->arena, make->bytes);
     s->comm = comm;
-    s->config = make->config;
+    s->choice = make->choice;
     s->gathers = !make->operands;
     s->num = make->num;
     s->beside_bytes = make->beside_bytes;

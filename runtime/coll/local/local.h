@@ -68,7 +68,7 @@ struct RtCollInstance {
     bool gathers;
     int num; /* operands */
     RtReduceOperand *operands;
-    RtCollConfig config;
+    RtAlgorithmChoice choice;
     RtAllReducePart *reduces; /* for each replica of this process a part for
                                  each operand */
     RtLocalWork *works;       /* for each device of this process */
@@ -124,7 +124,7 @@ void rt_local_abort(RtColl *c);
 /* What to make: an all_reduce of these operands, which are copied, or, where
  * they are NULL, an all_gather. */
 typedef struct RtLocalNew {
-    RtCollConfig config;
+    RtAlgorithmChoice choice;
     int num;
     const RtReduceOperand *operands;
     size_t bytes;        /* of the instance */

@@ -243,18 +243,19 @@ take_root(MsgInstance *s, int replica)
 }
 
 static Status
-messages_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
-                        const RtReduceOperand *operands, MsgInstance **out)
+messages_all_reduce_new(RtColl *c, RtReduceOp how, RtAlgorithmChoice choice,
+                        int num, const RtReduceOperand *operands,
+                        MsgInstance **out)
 {
     MsgComm *comm = comm_of(c);
     Arena *a = comm->arena;
-    TRY(rt_reduce_check(config.algorithm, c->num_replicas));
+    TRY(rt_reduce_check(choice.algorithm, c->num_replicas));
     MsgInstance *s = instance_new(comm, num);
     int kind = kind_of_nodes(comm, how, num, operands);
     s->operands = arena_copy(a, operands, (size_t)num * sizeof *operands);
     s->nodes = comm->node_kinds[kind];
     if (kind == KIND_FIRST)
-        take_root(s, config.root);
+        take_root(s, choice.root);
     s->kernels = NEW_ARRAY(a, RtNodeKernel, (size_t)num);
     s->counts = NEW_ARRAY(a, int64_t, (size_t)num);
     s->layout = rt_layout_new(a, num);
@@ -271,12 +272,12 @@ messages_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 static Status
-messages_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
+messages_all_gather_new(RtColl *c, RtAlgorithmChoice choice, int64_t most,
                         MsgInstance **out)
 {
     MsgComm *comm = comm_of(c);
     MsgInstance *s = instance_new(comm, 1);
-    (void)config; /* each sends its own blocks */
+    (void)choice; /* each sends its own blocks */
     s->gathers = true;
     s->most = (size_t)most;
     s->sizes = NEW_ARRAY(comm->arena, int64_t, (size_t)c->num_replicas);

@@ -79,8 +79,8 @@ shape_of(const NcclWork *w)
                          .num_participants = comm->config.num_participants,
                          .num_operands = w->instance->num,
                          .counts = w->counts,
-                         .packs = w->instance->config.packs,
-                         .root = w->instance->config.root / comm->each};
+                         .packs = w->instance->choice.packs,
+                         .root = w->instance->choice.root / comm->each};
 }
 
 static void
@@ -151,7 +151,7 @@ static bool
 is_needed(const NcclWork *w, const RtCollStep *step, int replica)
 {
     return w->instance->operands[step->operand].kernel >= 0 ||
-           replica == w->instance->config.root;
+           replica == w->instance->choice.root;
 }
 
 static void
@@ -239,7 +239,7 @@ combine(Walk *walk, const RtCollStep *step)
         launch(w, step);
         return;
     }
-    RtDevicePtr from = operand_at(w, step, w->instance->config.root);
+    RtDevicePtr from = operand_at(w, step, w->instance->choice.root);
     RtDevicePtr to = result(w, step);
     if (from.memory != to.memory || from.offset != to.offset)
         w->rank->device->ops->copy(queue_of(w->rank), to, from,
@@ -351,7 +351,7 @@ reduce_by_library(NcclWork *w)
 IrCollAlgorithm
 rt_nccl_algorithm(const NcclWork *w)
 {
-    RtCollAlgorithm asked = w->instance->config.algorithm;
+    RtCollAlgorithm asked = w->instance->choice.algorithm;
     RtCollShape shape = shape_of(w);
     if (w->instance->gathers)
         return IR_COLL_TWO_PHASE;
@@ -362,7 +362,7 @@ rt_nccl_algorithm(const NcclWork *w)
 void
 rt_nccl_reduce(NcclWork *w)
 {
-    RtCollAlgorithm asked = w->instance->config.algorithm;
+    RtCollAlgorithm asked = w->instance->choice.algorithm;
     RtCollShape shape = shape_of(w);
     w->algorithm = rt_reduce_algorithm(asked, &shape, 0);
     if (asked == COLL_LIBRARY)
@@ -374,20 +374,20 @@ rt_nccl_reduce(NcclWork *w)
 /* Of each operand the slice that a rank combines, of all other ranks; a rank
  * that combines packs may combine all. */
 size_t
-rt_nccl_reduce_scratch(const NcclComm *comm, RtCollConfig config, int num,
+rt_nccl_reduce_scratch(const NcclComm *comm, RtAlgorithmChoice choice, int num,
                        const RtReduceOperand *operands)
 {
     int64_t n = comm->config.num_participants, all = COLL_SLICE_STEP;
     size_t others = (size_t)(comm->coll.num_replicas - comm->each), bytes = 0;
-    bool whole = config.algorithm == COLL_HIERARCHICAL ||
-                 config.algorithm == COLL_REDUCE_TO_ONE;
+    bool whole = choice.algorithm == COLL_HIERARCHICAL ||
+                 choice.algorithm == COLL_REDUCE_TO_ONE;
     for (int i = 0; i < num; i++) {
         int64_t steps = (operands[i].most + all - 1) / all;
         int64_t slice = whole ? steps : (steps + n - 1) / n;
         size_t width_of = dtype_info[operands[i].dtype].bytes;
         bytes += others * align((size_t)(slice * all) * width_of);
     }
-    return bytes + others * (size_t)config.packs * NCCL_ALIGN;
+    return bytes + others * (size_t)choice.packs * NCCL_ALIGN;
 }
 
 /* ---- all_gather ---------------------------------------------------------- */

@@ -57,25 +57,25 @@ instance_new(NcclComm *comm, int num, size_t scratch)
 }
 
 static Status
-check_operand(const NcclComm *comm, RtReduceOp how, RtCollConfig config,
+check_operand(const NcclComm *comm, RtReduceOp how, RtAlgorithmChoice choice,
               const RtReduceOperand *operand)
 {
     const char *name = dtype_info[operand->dtype].name;
     int num = comm->coll.num_replicas;
-    if (config.algorithm == COLL_LIBRARY && comm->each > 1)
+    if (choice.algorithm == COLL_LIBRARY && comm->each > 1)
         return status_new(STATUS_INPUT,
                           "nccl:allreduce combines one replica of each GPU, "
                           "and this run has %d replicas on %d: run it on as "
                           "many GPUs, or compile it with --cross-device-ops "
                           "nccl",
                           num, comm->config.num_participants);
-    if (config.algorithm == COLL_LIBRARY &&
+    if (choice.algorithm == COLL_LIBRARY &&
         (operand->dtype == DT_i16 || operand->dtype == DT_bool))
         return status_new(STATUS_INPUT,
                           "NCCL does not combine values of %s: compile the "
                           "program with --cross-device-ops nccl",
                           name);
-    if (config.algorithm != COLL_LIBRARY && operand->kernel < 0 &&
+    if (choice.algorithm != COLL_LIBRARY && operand->kernel < 0 &&
         how != REDUCE_FIRST && num > 1)
         return status_new(STATUS_INPUT,
                           "the plan has no kernel that combines values of %s "
@@ -85,29 +85,30 @@ check_operand(const NcclComm *comm, RtReduceOp how, RtCollConfig config,
 }
 
 /* The value of the root is the same in any order. */
-static RtCollConfig
-choose(RtCollConfig config, RtReduceOp how)
+static RtAlgorithmChoice
+choose(RtAlgorithmChoice choice, RtReduceOp how)
 {
-    if (config.algorithm == COLL_AUTO ||
-        (config.algorithm == COLL_LIBRARY && how == REDUCE_FIRST))
-        config.algorithm = COLL_TWO_PHASE;
-    return config;
+    if (choice.algorithm == COLL_AUTO ||
+        (choice.algorithm == COLL_LIBRARY && how == REDUCE_FIRST))
+        choice.algorithm = COLL_TWO_PHASE;
+    return choice;
 }
 
 static Status
-nccl_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
-                    const RtReduceOperand *operands, RtCollInstance **out)
+nccl_all_reduce_new(RtColl *c, RtReduceOp how, RtAlgorithmChoice choice,
+                    int num, const RtReduceOperand *operands,
+                    RtCollInstance **out)
 {
     NcclComm *comm = comm_of(c);
-    config = choose(config, how);
-    assert(config.algorithm != COLL_REPLICATED);
-    TRY(rt_reduce_check(config.algorithm, c->num_replicas));
+    choice = choose(choice, how);
+    assert(choice.algorithm != COLL_REPLICATED);
+    TRY(rt_reduce_check(choice.algorithm, c->num_replicas));
     for (int i = 0; i < num; i++)
-        TRY(check_operand(comm, how, config, &operands[i]));
+        TRY(check_operand(comm, how, choice, &operands[i]));
     RtCollInstance *s = instance_new(
-        comm, num, rt_nccl_reduce_scratch(comm, config, num, operands));
+        comm, num, rt_nccl_reduce_scratch(comm, choice, num, operands));
     s->how = how;
-    s->config = config;
+    s->choice = choice;
     s->operands =
         arena_copy(comm->arena, operands, (size_t)num * sizeof *operands);
     *out = s;
@@ -115,11 +116,11 @@ nccl_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 static Status
-nccl_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
+nccl_all_gather_new(RtColl *c, RtAlgorithmChoice choice, int64_t most,
                     RtCollInstance **out)
 {
     NcclComm *comm = comm_of(c);
-    (void)config; /* each sends its own blocks */
+    (void)choice; /* each sends its own blocks */
     *out = instance_new(comm, 1, rt_nccl_gather_scratch(comm, most));
     (*out)->gathers = true;
     return OK;

@@ -117,7 +117,7 @@ struct RtCollInstance {
     RtCollInstance *next;
     bool gathers;
     RtReduceOp how;
-    RtCollConfig config;
+    RtAlgorithmChoice choice;
     int num;
     RtReduceOperand *operands;
     NcclWork *works;                       /* for each device of this process */
@@ -134,7 +134,7 @@ void rt_nccl_gather_sizes(NcclWork *w);
 RtCollResult rt_nccl_gather(NcclWork *w, double timeout);
 
 /* The bytes that a rank receives before it combines, at most. */
-size_t rt_nccl_reduce_scratch(const NcclComm *comm, RtCollConfig config,
+size_t rt_nccl_reduce_scratch(const NcclComm *comm, RtAlgorithmChoice choice,
                               int num, const RtReduceOperand *operands);
 size_t rt_nccl_gather_scratch(const NcclComm *comm, int64_t most);
 

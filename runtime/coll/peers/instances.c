@@ -17,12 +17,13 @@ enum { ALIGN = 256 };
 /* Each algorithm combines an operand's elements in at most one range, except in
  * packs: each of them begins another one, if it has elements. */
 static int
-count_launches(RtCollConfig config, int num, const RtReduceOperand *operands)
+count_launches(RtAlgorithmChoice choice, int num,
+               const RtReduceOperand *operands)
 {
     int64_t ranges = 0;
     for (int i = 0; i < num; i++)
         ranges += (operands[i].most + COLL_SLICE_STEP - 1) / COLL_SLICE_STEP;
-    return num + (int)(ranges < config.packs ? ranges : config.packs);
+    return num + (int)(ranges < choice.packs ? ranges : choice.packs);
 }
 
 static void
@@ -41,15 +42,15 @@ make_work(RtLocalComm *comm, const PeersInstance *s, RtLocalWork *w)
 }
 
 static PeersInstance *
-instance_new(RtLocalComm *comm, RtCollConfig config, int num,
+instance_new(RtLocalComm *comm, RtAlgorithmChoice choice, int num,
              const RtReduceOperand *operands)
 {
-    RtLocalNew make = {.config = config,
+    RtLocalNew make = {.choice = choice,
                        .num = num,
                        .operands = operands,
                        .bytes = sizeof(PeersInstance)};
     PeersInstance *s = (PeersInstance *)rt_local_new(comm, &make);
-    s->num_launches = operands ? count_launches(config, num, operands) : 0;
+    s->num_launches = operands ? count_launches(choice, num, operands) : 0;
     s->staged_at = NEW_ARRAY(comm->arena, size_t, (size_t)num);
     s->stride = NEW_ARRAY(comm->arena, size_t, (size_t)num);
     for (int i = 0; i < comm->coll.num_devices; i++)
@@ -71,12 +72,13 @@ needs_kernel(const RtColl *c, RtReduceOp how, const RtReduceOperand *operand)
 }
 
 Status
-rt_peers_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
-                        const RtReduceOperand *operands, RtCollInstance **out)
+rt_peers_all_reduce_new(RtColl *c, RtReduceOp how, RtAlgorithmChoice choice,
+                        int num, const RtReduceOperand *operands,
+                        RtCollInstance **out)
 {
     RtLocalComm *comm = (RtLocalComm *)c;
-    assert(config.algorithm != COLL_REPLICATED);
-    TRY(rt_reduce_check(config.algorithm, c->num_replicas));
+    assert(choice.algorithm != COLL_REPLICATED);
+    TRY(rt_reduce_check(choice.algorithm, c->num_replicas));
     for (int i = 0; i < num; i++)
         if (needs_kernel(c, how, &operands[i]))
             return status_new(STATUS_INPUT,
@@ -85,7 +87,7 @@ rt_peers_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
                               "no code of the host need",
                               dtype_info[operands[i].dtype].name,
                               c->num_replicas);
-    PeersInstance *s = instance_new(comm, config, num, operands);
+    PeersInstance *s = instance_new(comm, choice, num, operands);
     for (int i = 0; i < num; i++)
         s->stride[i] = align(operands[i].most *
                              (int64_t)dtype_info[operands[i].dtype].bytes);
@@ -94,10 +96,10 @@ rt_peers_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 Status
-rt_peers_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
+rt_peers_all_gather_new(RtColl *c, RtAlgorithmChoice choice, int64_t most,
                         RtCollInstance **out)
 {
-    PeersInstance *s = instance_new((RtLocalComm *)c, config, 1, NULL);
+    PeersInstance *s = instance_new((RtLocalComm *)c, choice, 1, NULL);
     s->stride[0] = align(most) + (size_t)c->num_replicas * ALIGN;
     *out = &s->base;
     return OK;

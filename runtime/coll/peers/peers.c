@@ -171,7 +171,7 @@ combine(const RtLocalWork *w, const RtCollStep *step)
     size_t at = range_at(w, step);
     if (w->instance->operands[i].kernel < 0) {
         spread(w, step,
-               rt_ptr_add(operand(w, i, w->instance->config.root), at));
+               rt_ptr_add(operand(w, i, w->instance->choice.root), at));
         return;
     }
     RtDevicePtr to = rt_ptr_add(result(w, i, first_of(w, step)), at);
@@ -370,7 +370,7 @@ begin_reduce(RtLocalWork *w, RtCollAlgorithm asked)
 static void
 begin(RtLocalWork *w)
 {
-    RtCollAlgorithm asked = w->instance->config.algorithm;
+    RtCollAlgorithm asked = w->instance->choice.algorithm;
     ((PeersWork *)w->own)->num_launches = 0;
     if (w->instance->gathers)
         begin_gather(w, asked);

@@ -47,11 +47,12 @@ typedef struct PeersWork {
     PeersLaunch *launches;
 } PeersWork;
 
-Status rt_peers_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config,
-                               int num, const RtReduceOperand *operands,
+Status rt_peers_all_reduce_new(RtColl *c, RtReduceOp how,
+                               RtAlgorithmChoice choice, int num,
+                               const RtReduceOperand *operands,
                                RtCollInstance **out) MUST_USE;
-Status rt_peers_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
-                               RtCollInstance **out) MUST_USE;
+Status rt_peers_all_gather_new(RtColl *c, RtAlgorithmChoice choice,
+                               int64_t most, RtCollInstance **out) MUST_USE;
 Status rt_peers_connect(RtColl *c) MUST_USE;
 
 /* Whether kernels of one device reach the memory of another one. */

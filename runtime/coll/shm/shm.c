@@ -124,7 +124,7 @@ combine(const RtLocalWork *w, const RtCollStep *step)
     int n = s->comm->coll.num_replicas, i = step->operand;
     for (int k = 0; k < n; k++)
         own->in[k] =
-            operand(w, i, instance_of(s)->takes_root ? s->config.root : k);
+            operand(w, i, instance_of(s)->takes_root ? s->choice.root : k);
     for (int k = 0; k < step->num_receivers; k++)
         own->out[k] = result(s, i, step->first_receiver + k);
     ((const ShmInstance *)s)
@@ -294,7 +294,7 @@ begin(RtLocalWork *w)
     size_t bytes = 0;
     w->num_phases = 1;
     if (s->gathers) {
-        w->algorithm = rt_gather_algorithm(s->config.algorithm);
+        w->algorithm = rt_gather_algorithm(s->choice.algorithm);
         return;
     }
     for (int i = 0; i < s->num; i++) {
@@ -302,7 +302,7 @@ begin(RtLocalWork *w)
         bytes = after_operand(w, bytes, i);
     }
     RtCollShape shape = rt_local_shape(w);
-    w->algorithm = rt_reduce_algorithm(s->config.algorithm, &shape, bytes);
+    w->algorithm = rt_reduce_algorithm(s->choice.algorithm, &shape, bytes);
     w->num_phases = rt_algorithm_phases(w->algorithm, &shape);
 }
 
@@ -369,13 +369,13 @@ shm_done(RtCollInstance *s, int device, double timeout)
 /* ---- instances ---------------------------------------------------------- */
 
 static ShmInstance *
-instance_new(RtLocalComm *comm, RtCollConfig config, int num,
+instance_new(RtLocalComm *comm, RtAlgorithmChoice choice, int num,
              const RtReduceOperand *operands)
 {
     size_t replicas = (size_t)comm->config.num_replicas;
     size_t each = on_lines((size_t)num * sizeof(ShmPart));
     size_t staged = operands ? 2 * IR_COLL_REPLICATED_BYTES : 0;
-    RtLocalNew make = {.config = config,
+    RtLocalNew make = {.choice = choice,
                        .num = num,
                        .operands = operands,
                        .bytes = sizeof(ShmInstance),
@@ -394,13 +394,13 @@ instance_new(RtLocalComm *comm, RtCollConfig config, int num,
 }
 
 static Status
-shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
+shm_all_reduce_new(RtColl *c, RtReduceOp how, RtAlgorithmChoice choice, int num,
                    const RtReduceOperand *operands, RtCollInstance **out)
 {
     RtLocalComm *comm = (RtLocalComm *)c;
-    assert(config.algorithm != COLL_REPLICATED);
-    TRY(rt_reduce_check(config.algorithm, c->num_replicas));
-    ShmInstance *s = instance_new(comm, config, num, operands);
+    assert(choice.algorithm != COLL_REPLICATED);
+    TRY(rt_reduce_check(choice.algorithm, c->num_replicas));
+    ShmInstance *s = instance_new(comm, choice, num, operands);
     s->takes_root = how == REDUCE_FIRST;
     s->reduce = NEW_ARRAY(comm->arena, RtReduceKernel *, (size_t)num);
     for (int i = 0; i < num; i++) {
@@ -414,11 +414,11 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 }
 
 static Status
-shm_all_gather_new(RtColl *c, RtCollConfig config, int64_t most,
+shm_all_gather_new(RtColl *c, RtAlgorithmChoice choice, int64_t most,
                    RtCollInstance **out)
 {
     (void)most;
-    *out = &instance_new((RtLocalComm *)c, config, 1, NULL)->base;
+    *out = &instance_new((RtLocalComm *)c, choice, 1, NULL)->base;
     return OK;
 }
 

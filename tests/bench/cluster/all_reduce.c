@@ -130,8 +130,9 @@ open_sum(Sum *s, const RtExchange *x, RtCarrier *carrier, int64_t count)
     const RtMemory *memory;
     s->count = count;
     must(rt_coll_open(&config, &s->coll));
-    must(s->coll->ops->all_reduce_new(s->coll, REDUCE_SUM, (RtCollConfig){0}, 1,
-                                      &operand, &s->instance));
+    must(s->coll->ops->all_reduce_new(s->coll, REDUCE_SUM,
+                                      (RtAlgorithmChoice){0}, 1, &operand,
+                                      &s->instance));
     must(rt_cpu_open(&device, &s->device));
     must(s->device->ops->alloc(s->device, 2 * bytes, 0, true, &memory));
     s->in = (RtDevicePtr){memory, 0};

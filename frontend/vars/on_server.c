@@ -26,16 +26,16 @@ server_number(const char *name)
     return number < IR_MOST_SERVERS ? number : -1;
 }
 
-static bool
-check_strategy(Lower *cx, const IrVar *v, const AstNode *clause)
+bool
+fe_var_may_have(Lower *cx, const IrVar *v, const char *name, Loc loc)
 {
     if (ir_strategy_info[cx->module->strategy].servers)
         return true;
-    fe_error_note(cx, clause->loc,
-                  "leave it out: a variable is where a replica is",
-                  "\"%s\" is on no server: only the strategy parameter_server "
-                  "has servers",
-                  v->name);
+    fe_error_note(cx, loc,
+                  "leave it out: the whole variable is where a replica is",
+                  "\"%s\" cannot have \"%s\": only the strategy "
+                  "parameter_server has servers",
+                  v->name, name);
     return false;
 }
 
@@ -45,7 +45,7 @@ fe_var_on_server(Lower *cx, IrVar *v, const AstNode *clause)
     const char *name;
     if (!clause)
         return true;
-    if (!check_strategy(cx, v, clause) ||
+    if (!fe_var_may_have(cx, v, "on", clause->loc) ||
         !fe_require_text(cx, fe_eval(cx, clause), "the server of a variable",
                          clause->loc, &name))
         return false;

@@ -90,20 +90,6 @@ read_argument(Lower *cx, const Rule *r, int i, const FeArg *arg, Loc loc,
     return false;
 }
 
-/* Only parameter servers hold a variable in parts. */
-static bool
-check_strategy(Lower *cx, const IrVar *v, const AstNode *clause)
-{
-    if (ir_strategy_info[cx->module->strategy].servers)
-        return true;
-    fe_error_note(cx, clause->loc,
-                  "leave it out: the whole variable is where a replica is",
-                  "\"%s\" cannot be partitioned: only the strategy "
-                  "parameter_server has variables in parts",
-                  v->name);
-    return false;
-}
-
 bool
 fe_var_partition(Lower *cx, IrVar *v, const AstNode *clause)
 {
@@ -111,7 +97,7 @@ fe_var_partition(Lower *cx, IrVar *v, const AstNode *clause)
     int64_t values[2] = {0, 0};
     if (!clause)
         return true;
-    if (!check_strategy(cx, v, clause))
+    if (!fe_var_may_have(cx, v, "partition", clause->loc))
         return false;
     const Rule *r = rule_of(clause);
     int num = r->params[1] ? 2 : 1;

@@ -48,6 +48,9 @@ FeVarInfo *fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
  * its @NAME.init.  colocate is the target of a block around it, or NULL. */
 FeValue *fe_var_declare(Lower *cx, FeScope *scope, const AstNode *var,
                         FeValue *colocate);
+/* Whether v may have a clause of that name that is about servers; an error if
+ * the strategy has none. */
+bool fe_var_may_have(Lower *cx, const IrVar *v, const char *name, Loc loc);
 /* The number of parts of v by its clause partition (NULL: it has none), when
  * all else of it is known; false with a message. */
 bool fe_var_partition(Lower *cx, IrVar *v, const AstNode *clause);

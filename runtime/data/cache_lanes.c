@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "ir/analysis/footprint.h"
+#include "ir/base/minmax.h"
 #include "runtime/data/store.h"
 
 /* Allocates the store of all elements of another node, or of its own.  Plans
@@ -18,6 +19,16 @@ store_for(const RtNode *n, const RtNode *of)
     if (ir_stage_is_uncounted(n->module, n->dataset, stage))
         s.kept_bytes = n->kept_bytes;
     return s;
+}
+
+/* Leaves *num elements out of len, of which *given were given. */
+static void
+pass_over(int64_t *given, int64_t len, int64_t *num, bool *end)
+{
+    int64_t skipped = *given < len ? min_i64(*num, len - *given) : 0;
+    *given += skipped;
+    *num -= skipped;
+    *end = *num > 0;
 }
 
 /* ---- cache --------------------------------------------------------------- */
@@ -64,20 +75,40 @@ forget(Cache *c, Status st)
     return st;
 }
 
+/* Until the store has num elements more than were given, or all. */
 static Status
-cache_next(RtNode *n, RtElement *e, bool *end)
+take_in_ahead(RtNode *n, int64_t num)
 {
     Cache *c = n->state;
-    while (c->store.len <= c->given && !c->whole) {
+    while (c->store.len - c->given < num && !c->whole) {
         Status st = take_in(n);
         if (st)
             return forget(c, st);
     }
+    return OK;
+}
+
+static Status
+cache_next(RtNode *n, RtElement *e, bool *end)
+{
+    Cache *c = n->state;
+    TRY(take_in_ahead(n, 1));
     *end = c->given >= c->store.len;
     if (*end)
         return OK;
     bool lends = e->own && c->store.is_on_lines;
     (lends ? rt_store_lend : rt_store_get)(&c->store, c->given++, e);
+    return OK;
+}
+
+/* Those that another pass took in are left out at once. */
+static Status
+cache_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
+{
+    Cache *c = n->state;
+    (void)e;
+    TRY(take_in_ahead(n, *num));
+    pass_over(&c->given, c->store.len, num, end);
     return OK;
 }
 
@@ -92,7 +123,7 @@ void
 rt_cache_new(RtNode *n)
 {
     static const RtNodeOps ops = {cache_next, cache_rewind, cache_archive,
-                                  NULL};
+                                  cache_skip};
     Cache *c = NEW(n->arena, Cache);
     c->store = store_for(n, n);
     c->in = rt_element_new(n->input);
@@ -153,6 +184,16 @@ lanes_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
+static Status
+lanes_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
+{
+    Lanes *l = n->state;
+    (void)e;
+    TRY(fill(n));
+    pass_over(&l->given, l->store.len / n->stage->ints[0], num, end);
+    return OK;
+}
+
 static void
 lanes_archive(RtNode *n, RtArchive *ar)
 {
@@ -164,7 +205,7 @@ void
 rt_lanes_new(RtNode *n)
 {
     static const RtNodeOps ops = {lanes_next, lanes_rewind, lanes_archive,
-                                  NULL};
+                                  lanes_skip};
     Lanes *l = NEW(n->arena, Lanes);
     l->store = store_for(n, n->input);
     l->in = rt_element_new(n->input);

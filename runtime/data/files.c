@@ -253,32 +253,44 @@ files_next(RtNode *n, RtElement *e, bool *end)
     return while_reading(n, next_of_files(n, e, end));
 }
 
-/* Leaves as many of num records out as the file has; how many in *out. */
+/* Leaves as many of *num records out as the file has. */
 static Status
-skip_records(RtFile *f, int64_t left, int64_t num, int64_t *out)
+skip_records(Files *s, int64_t *num)
 {
-    *out = num < left ? num : left;
-    f->record += *out;
-    TRY(rt_stream_seek(f->stream,
-                       rt_stream_at(f->stream) + *out * f->node->bytes[0]));
-    return *out < num ? rt_file_finish(f->stream) : OK;
+    RtFile *f = &s->file;
+    int64_t skipped =
+        min_i64(*num, max_i64(0, s->format->count(f) - f->record));
+    f->record += skipped;
+    *num -= skipped;
+    if (s->format->seek)
+        return s->format->seek(f);
+    return rt_stream_seek(f->stream, rt_stream_at(f->stream) +
+                                         skipped * f->node->bytes[0]);
 }
 
+/* A file that has no more is read to its end, where checksums are. */
 static Status
-files_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+skip_in_files(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     Files *s = n->state;
-    if (!s->format->count)
-        return rt_node_drop(n, num, e, end);
-    for (int64_t skipped;; leave_file(s), num -= skipped) {
+    for (;; leave_file(s)) {
         TRY(have_file(n, end));
         if (*end)
             return OK;
-        int64_t left = s->format->count(&s->file) - s->file.record;
-        TRY(skip_records(&s->file, left, num, &skipped));
-        if (skipped == num)
+        TRY(skip_records(s, num));
+        if (*num == 0)
             return OK;
+        TRY(s->format->next(&s->file, e, end));
     }
+}
+
+static Status
+files_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
+{
+    const Files *s = n->state;
+    if (!s->format->count)
+        return rt_node_drop(n, num, e, end);
+    return while_reading(n, skip_in_files(n, num, e, end));
 }
 
 static Place

@@ -37,9 +37,9 @@ typedef struct RtFileFormat {
      * record number f->record is next; NULL: one stream, at a place that was
      * noted. */
     Status (*seek)(RtFile *f);
-    /* How many records there are, which lie one after the other in the stream
-     * and have the bytes of component 0 each; NULL: it is known when they are
-     * read. */
+    /* How many records there are, of one size: seek goes to each of them, or
+     * they lie one after the other in the stream and have the bytes of
+     * component 0.  NULL: it is known when they are read. */
     int64_t (*count)(const RtFile *f);
 } RtFileFormat;
 

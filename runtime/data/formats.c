@@ -40,7 +40,14 @@ bytes_next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFileFormat rt_bytes_format = {.begin = bytes_begin, .next = bytes_next};
+static int64_t
+bytes_count(const RtFile *f)
+{
+    return rt_stream_size(f->stream) / f->node->bytes[0];
+}
+
+const RtFileFormat rt_bytes_format = {
+    .begin = bytes_begin, .next = bytes_next, .count = bytes_count};
 
 /* ---- lines --------------------------------------------------------------- */
 

@@ -100,15 +100,17 @@ rt_node_next(RtNode *n, RtElement *e, bool *end)
 }
 
 Status
-rt_node_drop(RtNode *n, int64_t num, RtElement *e, bool *end)
+rt_node_drop(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
-    for (int64_t i = 0; i < num && !*end; i++)
+    while (*num > 0 && !*end) {
         TRY(rt_node_next(n, e, end));
+        *num -= !*end;
+    }
     return OK;
 }
 
 Status
-rt_node_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+rt_node_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     *end = n->ended;
     if (n->ended)

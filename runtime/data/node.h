@@ -40,10 +40,10 @@ typedef struct RtNodeOps {
      * n->input, but of other nodes that n asks.  One that reads was in no pass
      * yet: next goes on as it would have. */
     void (*archive)(RtNode *n, RtArchive *ar);
-    /* Moves to where num calls of next would, in a time that does not grow with
-     * num; *end instead when there are fewer elements.  e is room for one.
-     * NULL: next is called for each. */
-    Status (*skip)(RtNode *n, int64_t num, RtElement *e, bool *end);
+    /* Moves to where *num calls of next would, without making each of the
+     * elements; *end when there are fewer.  Takes those that there were off
+     * *num.  e is room for one.  NULL: next is called for each. */
+    Status (*skip)(RtNode *n, int64_t *num, RtElement *e, bool *end);
 } RtNodeOps;
 
 struct RtNode {
@@ -70,11 +70,11 @@ struct RtNode {
 Status rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                        const RtDataOptions *options, RtNode **out) MUST_USE;
 Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
-/* Leaves num elements out; *end instead when there are fewer.  e is room for
- * one, whose content is lost. */
-Status rt_node_skip(RtNode *n, int64_t num, RtElement *e, bool *end) MUST_USE;
+/* Leaves *num elements out; *end when there are fewer, and *num is how many
+ * were missing.  e is room for one, whose content is lost. */
+Status rt_node_skip(RtNode *n, int64_t *num, RtElement *e, bool *end) MUST_USE;
 /* The same, where each of them is made: for a skip that cannot do better. */
-Status rt_node_drop(RtNode *n, int64_t num, RtElement *e, bool *end) MUST_USE;
+Status rt_node_drop(RtNode *n, int64_t *num, RtElement *e, bool *end) MUST_USE;
 Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
 /* Whether n gives elements of a cache as they are: to one that borrows without
  * a copy. */

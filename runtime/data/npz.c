@@ -124,5 +124,12 @@ seek(RtFile *f)
     return OK;
 }
 
+static int64_t
+count(const RtFile *f)
+{
+    const Npz *z = f->state;
+    return z->arrays[0].header.shape[0];
+}
+
 const RtFileFormat rt_npz_format = {
-    .opens = true, .begin = begin, .next = next, .seek = seek};
+    .opens = true, .begin = begin, .next = next, .seek = seek, .count = count};

@@ -2,6 +2,7 @@
  * sources.c - sources without files: range, tensors
  */
 #include <string.h>
+#include "ir/base/minmax.h"
 #include "runtime/data/node.h"
 
 /* Element number `at` of count is next. */
@@ -43,13 +44,14 @@ rows_archive(RtNode *n, RtArchive *ar)
 }
 
 static Status
-rows_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+rows_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     Rows *r = n->state;
+    int64_t skipped = min_i64(*num, r->count - r->at);
     (void)e;
-    *end = num > r->count - r->at;
-    if (!*end)
-        r->at += num;
+    r->at += skipped;
+    *num -= skipped;
+    *end = *num > 0;
     return OK;
 }
 

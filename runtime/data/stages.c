@@ -7,6 +7,7 @@
  */
 #include <assert.h>
 #include <string.h>
+#include "ir/base/minmax.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/data/node.h"
@@ -67,7 +68,7 @@ map_next(RtNode *n, RtElement *e, bool *end)
 /* An element that is left out does not end the run, so that of a function that
  * may each is made. */
 static Status
-map_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+map_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     Stage *s = n->state;
     return s->may_fail ? rt_node_drop(n, num, e, end)
@@ -139,19 +140,36 @@ batch_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-/* The last one is made, as it may have less rows, or be dropped.  An input that
- * cannot have so many elements has ended. */
+/* Leaves num * each elements of the input out, which has ended where it cannot
+ * have so many; *skipped is how many there were. */
 static Status
-batch_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+skip_groups(RtNode *n, int64_t num, int64_t each, int64_t *skipped, bool *end)
 {
     Stage *s = n->state;
-    int64_t before;
-    if (num == 0)
+    int64_t all, missing;
+    bool too_many = __builtin_mul_overflow(num, each, &all);
+    missing = all = too_many ? INT64_MAX : all;
+    TRY(rt_node_skip(n->input, &missing, &s->in, end));
+    *skipped = all - missing;
+    *end = *end || too_many;
+    return OK;
+}
+
+/* The last one is made, as it may have less rows, or be dropped. */
+static Status
+batch_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
+{
+    int64_t size = n->stage->ints[0], skipped;
+    bool drop_remainder = n->stage->ints[1] != 0;
+    if (*num == 0)
         return OK;
-    *end = __builtin_mul_overflow(num - 1, n->stage->ints[0], &before);
-    if (!*end)
-        TRY(rt_node_skip(n->input, before, &s->in, end));
-    return *end ? OK : batch_next(n, e, end);
+    TRY(skip_groups(n, *num - 1, size, &skipped, end));
+    *num -= skipped / size + (!drop_remainder && skipped % size > 0);
+    if (*end)
+        return OK;
+    TRY(batch_next(n, e, end));
+    *num -= !*end;
+    return OK;
 }
 
 /* The rows of the current batch are given one by one. */
@@ -185,28 +203,31 @@ unbatch_archive(RtNode *n, RtArchive *ar)
     rt_element_archive(n->input, &stage->in, ar);
 }
 
-/* Takes the oldest `stride` elements off the ring; if it has fewer, the next
- * elements of the input are skipped. */
+/* Takes the oldest elements off the ring, num strides; if it has fewer, the
+ * next elements of the input are skipped.  *slid is how many there were. */
 static Status
-window_slide(RtNode *n, bool *end)
+window_slide(RtNode *n, int64_t num, int64_t *slid, bool *end)
 {
     Stage *s = n->state;
-    int64_t size = n->stage->ints[0], stride = n->stage->ints[1];
-    int64_t dropped = stride < s->held ? stride : s->held;
+    int64_t size = n->stage->ints[0], stride = n->stage->ints[1], all, missing;
+    bool too_many = __builtin_mul_overflow(num, stride, &all);
+    all = too_many ? INT64_MAX : all;
+    int64_t dropped = min_i64(all, s->held);
     s->first = (s->first + dropped) % size;
     s->held -= dropped;
-    for (int64_t i = dropped; i < stride && !*end; i++)
-        TRY(rt_node_next(n->input, &s->in, end));
+    missing = all - dropped;
+    TRY(rt_node_skip(n->input, &missing, &s->in, end));
+    *slid = all - missing;
+    *end = *end || too_many;
     return OK;
 }
 
+/* The elements in the ring, of which there are enough or it is the end. */
 static Status
-window_next(RtNode *n, RtElement *e, bool *end)
+window_fill(RtNode *n, RtElement *e, bool *end)
 {
     Stage *s = n->state;
     int64_t size = n->stage->ints[0];
-    if (s->count > 0)
-        TRY(window_slide(n, end));
     for (; s->held < size && !*end; s->held += !*end) {
         TRY(rt_node_next(n->input, &s->in, end));
         if (!*end)
@@ -217,6 +238,33 @@ window_next(RtNode *n, RtElement *e, bool *end)
     for (int64_t i = 0; i < size; i++)
         copy_slot(n, e->data, i, s->ring, (s->first + i) % size);
     s->count++;
+    return OK;
+}
+
+static Status
+window_next(RtNode *n, RtElement *e, bool *end)
+{
+    const Stage *s = n->state;
+    int64_t slid;
+    if (s->count > 0)
+        TRY(window_slide(n, 1, &slid, end));
+    return *end ? OK : window_fill(n, e, end);
+}
+
+/* The last one is made, which may lack elements. */
+static Status
+window_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
+{
+    const Stage *s = n->state;
+    int64_t size = n->stage->ints[0], stride = n->stage->ints[1], slid;
+    int64_t given = s->count > 0;
+    if (*num == 0)
+        return OK;
+    TRY(window_slide(n, *num - 1 + given, &slid, end));
+    if (!*end)
+        TRY(window_fill(n, e, end));
+    int64_t all = slid + s->held;
+    *num -= (all < size ? 0 : (all - size) / stride + 1) - given;
     return OK;
 }
 
@@ -274,6 +322,26 @@ repeat_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
+/* Pass after pass: each may have another number of elements. */
+static Status
+repeat_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
+{
+    Stage *s = n->state;
+    int64_t count = n->stage->ints[0];
+    *end = count == 0;
+    while (!*end) {
+        int64_t before = *num;
+        TRY(rt_node_skip(n->input, num, e, end));
+        s->any = s->any || *num < before;
+        if (!*end)
+            return OK;
+        *end = !s->any || (count >= 0 && s->count >= count);
+        if (!*end)
+            TRY(rewind_input(n));
+    }
+    return OK;
+}
+
 static void
 repeat_archive(RtNode *n, RtArchive *ar)
 {
@@ -291,7 +359,7 @@ pass_on(RtNode *n, RtElement *e, bool *end)
 }
 
 static Status
-skip_on(RtNode *n, int64_t num, RtElement *e, bool *end)
+skip_on(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     return rt_node_skip(n->input, num, e, end);
 }
@@ -308,14 +376,16 @@ take_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static Status
-take_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+take_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     Stage *s = n->state;
-    *end = num > n->stage->ints[0] - s->count;
-    if (*end)
-        return OK;
-    s->count += num;
-    return rt_node_skip(n->input, num, e, end);
+    int64_t wanted = min_i64(*num, n->stage->ints[0] - s->count);
+    int64_t missing = wanted;
+    TRY(rt_node_skip(n->input, &missing, e, end));
+    s->count += wanted - missing;
+    *num -= wanted - missing;
+    *end = *num > 0;
+    return OK;
 }
 
 static void
@@ -330,8 +400,9 @@ static Status
 skip_first(RtNode *n, RtElement *e, bool *end)
 {
     Stage *s = n->state;
+    int64_t num = n->stage->ints[0];
     if (s->count == 0)
-        TRY(rt_node_skip(n->input, n->stage->ints[0], e, end));
+        TRY(rt_node_skip(n->input, &num, e, end));
     s->count = 1;
     return OK;
 }
@@ -344,7 +415,7 @@ skip_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static Status
-skip_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+skip_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     TRY(skip_first(n, e, end));
     return *end ? OK : rt_node_skip(n->input, num, e, end);
@@ -370,19 +441,21 @@ share_next(RtNode *n, const Share *share, RtElement *e, bool *end)
  * Where the input cannot have as many elements as are left out, it has ended.
  */
 static Status
-share_skip(RtNode *n, const Share *share, int64_t num, RtElement *e, bool *end)
+share_skip(RtNode *n, const Share *share, int64_t *num, RtElement *e, bool *end)
 {
-    int64_t rest = *share->count % share->num, before, all;
-    if (num == 0)
+    int64_t rest = *share->count % share->num, all, missing;
+    int64_t before = (share->index - rest + share->num) % share->num;
+    if (*num == 0)
         return OK;
-    before = (share->index - rest + share->num) % share->num;
-    if (__builtin_mul_overflow(num - 1, share->num, &all) ||
-        __builtin_add_overflow(all, before + 1, &all)) {
-        *end = true;
-        return OK;
-    }
-    *share->count = (rest + all % share->num) % share->num;
-    return rt_node_skip(n->input, all, e, end);
+    bool too_many = __builtin_mul_overflow(*num - 1, share->num, &all) ||
+                    __builtin_add_overflow(all, before + 1, &all);
+    missing = all = too_many ? INT64_MAX : all;
+    TRY(rt_node_skip(n->input, &missing, e, end));
+    int64_t skipped = all - missing;
+    *num -= skipped > before ? (skipped - before - 1) / share->num + 1 : 0;
+    *share->count = (rest + skipped % share->num) % share->num;
+    *end = *end || too_many;
+    return OK;
 }
 
 /* Of num 0 that of the worker. */
@@ -404,7 +477,7 @@ shard_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static Status
-shard_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+shard_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     Share share = shard_share(n);
     return share_skip(n, &share, num, e, end);
@@ -427,7 +500,7 @@ worker_rows_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static Status
-worker_rows_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+worker_rows_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     WorkerRows *w = n->state;
     Share share = {w->num, w->index, &w->count};
@@ -478,8 +551,8 @@ static const RtNodeOps stage_ops[NUM_STAGES] = {
     [STAGE_filter] = {filter_next, stage_rewind, nothing_archive, NULL},
     [STAGE_batch] = {batch_next, stage_rewind, nothing_archive, batch_skip},
     [STAGE_unbatch] = {unbatch_next, stage_rewind, unbatch_archive, NULL},
-    [STAGE_window] = {window_next, stage_rewind, window_archive, NULL},
-    [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_archive, NULL},
+    [STAGE_window] = {window_next, stage_rewind, window_archive, window_skip},
+    [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_archive, repeat_skip},
     [STAGE_take] = {take_next, stage_rewind, take_archive, take_skip},
     [STAGE_skip] = {skip_next, stage_rewind, count_archive, skip_skip},
     [STAGE_shard] = {shard_next, stage_rewind, count_archive, shard_skip},

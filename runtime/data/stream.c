@@ -34,7 +34,8 @@ struct RtStream {
     bool unpacks; /* z is to be ended */
     bool whole;   /* packed: what was packed is complete so far */
     zip_file_t *member;
-    Arena *room; /* of the buffer */
+    bool is_stored; /* the member: its bytes are in the zip as they are */
+    Arena *room;    /* of the buffer */
     char *buffer;
     size_t first, last; /* bytes of it that were read and not skipped */
     size_t capacity;
@@ -194,6 +195,17 @@ read_member(RtStream *s, char *to, size_t n, size_t *got)
     return OK;
 }
 
+/* Drops the buffer and goes on to read at `at`. */
+static Status
+seek_member(RtStream *s, int64_t at)
+{
+    s->first = s->last = 0;
+    s->at = at;
+    if (zip_fseek(s->member, at, SEEK_SET) < 0)
+        return damaged(s, zip_error_strerror(zip_file_get_error(s->member)));
+    return OK;
+}
+
 /* ---- the buffer ---------------------------------------------------------- */
 
 static void
@@ -265,10 +277,13 @@ rt_stream_seek(RtStream *s, int64_t at)
 {
     const char *data;
     size_t have = s->last - s->first;
-    if (s->read == read_file && at - s->at > (int64_t)have) {
+    bool is_ahead = at - s->at > (int64_t)have;
+    if (s->read == read_file && is_ahead) {
         s->first = s->last = 0;
         s->file_at = s->at = at;
     }
+    if (s->is_stored && is_ahead)
+        TRY(seek_member(s, at < s->size ? at : s->size));
     while (s->at < at) {
         TRY(rt_stream_peek(s, 1, &data, &have));
         int64_t step = at - s->at;
@@ -341,6 +356,13 @@ rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,
     return OK;
 }
 
+static bool
+is_stored(const zip_stat_t *info)
+{
+    return (info->valid & ZIP_STAT_COMP_METHOD) &&
+           info->comp_method == ZIP_CM_STORE;
+}
+
 Status
 rt_stream_open_member(Arena *a, const char *path, zip_t *zip,
                       zip_uint64_t index, RtStream **out)
@@ -351,8 +373,10 @@ rt_stream_open_member(Arena *a, const char *path, zip_t *zip,
     if (!s->member)
         return damaged(s, zip_strerror(zip));
     if (zip_stat_index(zip, index, 0, &info) == 0 &&
-        (info.valid & ZIP_STAT_SIZE) && info.size <= INT64_MAX)
+        (info.valid & ZIP_STAT_SIZE) && info.size <= INT64_MAX) {
         s->size = (int64_t)info.size;
+        s->is_stored = is_stored(&info);
+    }
     make_room(s, first_capacity(s));
     *out = s;
     return OK;

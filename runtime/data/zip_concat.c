@@ -55,13 +55,19 @@ zip_next(RtNode *n, RtElement *e, bool *end)
 
 /* Batches of two are made, since their rows are compared. */
 static Status
-zip_skip(RtNode *n, int64_t num, RtElement *e, bool *end)
+zip_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
 {
     RtElement other = {.data = e->data + n->input->stage->types.len};
+    int64_t missing = *num, missing_too;
+    bool other_ends;
     if (is_batch(n->input) && is_batch(n->other))
         return rt_node_drop(n, num, e, end);
-    TRY(rt_node_skip(n->input, num, e, end));
-    return *end ? OK : rt_node_skip(n->other, num, &other, end);
+    TRY(rt_node_skip(n->input, &missing, e, end));
+    missing_too = *num - missing;
+    TRY(rt_node_skip(n->other, &missing_too, &other, &other_ends));
+    *num = missing + missing_too;
+    *end = *end || other_ends;
+    return OK;
 }
 
 void
@@ -81,9 +87,17 @@ concat_next(RtNode *n, RtElement *e, bool *end)
     return *end ? rt_node_next(n->other, e, end) : OK;
 }
 
+static Status
+concat_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
+{
+    TRY(rt_node_skip(n->input, num, e, end));
+    return *end ? rt_node_skip(n->other, num, e, end) : OK;
+}
+
 void
 rt_concat_new(RtNode *n)
 {
-    static const RtNodeOps ops = {concat_next, join_rewind, join_archive, NULL};
+    static const RtNodeOps ops = {concat_next, join_rewind, join_archive,
+                                  concat_skip};
     n->ops = &ops;
 }

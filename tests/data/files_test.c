@@ -5,6 +5,7 @@
 #include "tests/unit/dir.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 #include "ir/base/io/file.h"
 #include "runtime/data/npy.h"
 #include "tests/data/pipe.h"
@@ -38,6 +39,29 @@ bytes_are_elements(void **state)
                                  "batch size=8 drop_remainder=0 : u8[b8, 2]",
                                  1),
                         "[[65 66] [66 0] [0 255] [255 33]]");
+}
+
+/* A file with a hole of 2^38 bytes, which nobody could read in time. */
+static void
+bytes_are_skipped_at_once(void **state)
+{
+    static const int64_t hole = (int64_t)1 << 38;
+    (void)state;
+    write_file("AB", 2);
+    assert_int_equal(truncate(in_dir("file"), hole + 2), 0);
+    assert_string_equal(
+        steps_of(arena_printf(arena,
+                              "bytes \"file\" : u8\nskip count=%lld : u8\n%s",
+                              (long long)hole, BYTES_BATCH(8)),
+                 1),
+        "[0 0]");
+    assert_string_equal(
+        steps_of(arena_printf(arena,
+                              "bytes \"file\" : u8\nrepeat count=3 : u8\n"
+                              "skip count=%lld : u8\ntake count=3 : u8\n%s",
+                              (long long)(2 * hole + 3), BYTES_BATCH(8)),
+                 1),
+        "[0 65 66]");
 }
 
 /* bytes is a file: V2 (section 7.2). */
@@ -546,6 +570,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(bytes_are_elements),
+        TEST(bytes_are_skipped_at_once),
         TEST(bytes_are_divided_as_files),
         TEST(an_empty_file_has_no_elements),
         TEST(paths_may_be_absolute),

@@ -39,6 +39,15 @@ sums(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 }
 
 static Status
+sum_of_pair(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
+{
+    const int64_t *x = in[0], *y = in[1];
+    (void)self, (void)rows;
+    *(int64_t *)out[0] = *x + *y;
+    return OK;
+}
+
+static Status
 halves(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     const int64_t *x = in[0];
@@ -95,9 +104,11 @@ counted(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 static struct {
     const char *name;
     RtElementFn fn;
-} functions[] = {{"twice", {twice}},   {"pair", {pair}},      {"sums", {sums}},
-                 {"halves", {halves}}, {"no5", {no5}},        {"odd", {odd}},
-                 {"whole", {whole}},   {"counted", {counted}}};
+} functions[] = {{"twice", {twice}},    {"pair", {pair}},
+                 {"sums", {sums}},      {"sum_of_pair", {sum_of_pair}},
+                 {"halves", {halves}},  {"no5", {no5}},
+                 {"odd", {odd}},        {"whole", {whole}},
+                 {"counted", {counted}}};
 
 static RtElementFn *
 find_function(RtDataClient *c, const char *name)
@@ -121,6 +132,10 @@ static const char function_text[] =
     "  %0: i64 = constant {dims=[] dtype=i64 data=[1]}\n"
     "  %1: i64 = add %x, %0\n"
     "  return %x, %1\n"
+    "}\n"
+    "func @sum_of_pair(%x: i64, %y: i64) host {\n"
+    "  %0: i64 = add %x, %y\n"
+    "  return %0\n"
     "}\n"
     "func @sums(%x: i64[2]) host {\n"
     "  %0: i64 = sum %x {axes=[0]}\n"

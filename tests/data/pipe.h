@@ -6,6 +6,7 @@
  * iterator n. These functions are there for map and filter:
  *
  *   @twice  i64 to 2 x             @pair   i64 to (x, x + 1)
+ *   @sum_of_pair (i64, i64) to its sum
  *   @sums   i64[2] to its sum      @halves i64[b4] to f32[b4], x / 2
  *   @no5    i64 to itself, but fails on 5
  *   @odd    i64 to whether it is odd, but fails on 99

@@ -149,6 +149,16 @@ static const Row rows[] = {
     {"skip_tensors", "tensors count=4 data=hex\"01020304\" : u8\n"
      "skip count=2 : u8\nbatch size=8 drop_remainder=0 : u8[b8]", NULL, 1,
      "[3 4]"},
+    {"skip_most_of_a_window", RANGE(0, 1000000000003) WINDOW(2, 3)
+     "skip count=333333333333 : i64[2]\n" BATCH_OF(8, "2"), NULL, 1,
+     "[[999999999999 1000000000000]]"},
+    {"skip_all_windows", RANGE(0, 1000000000003) WINDOW(2, 3)
+     "skip count=9223372036854775807 : i64[2]\n" BATCH_OF(8, "2"), NULL, 1,
+     ""},
+    {"skip_passes", RANGE(0, 1000000000000) REPEAT(3) SKIP(2999999999999)
+     BATCH(8), NULL, 1, "[999999999999]"},
+    {"skip_nothing_for_ever", RANGE(0, 0) REPEAT(-1) SKIP(1000000000000)
+     BATCH(8), NULL, 1, ""},
     {"skip_in_each_pass", RANGE(0, 4) SKIP(2) REPEAT(2) BATCH(8), NULL, 1,
      "[2 3 2 3]"},
     {"skip_batches", RANGE(0, 7) BATCH(3) "\nskip count=2 : i64[b3]", NULL, 1,
@@ -305,6 +315,8 @@ static const Joined joined[] = {
      "[0 1]+[0 1]; [2]+[0]"}, RANGE(0, 2) REPEAT(-1)},
     {{"concat", RANGE(0, 3) CONCAT BATCH(2), NULL, 1, "[0 1]; [2 7]; [8]"},
      RANGE(7, 9)},
+    {{"concat_skipped", RANGE(0, 1000000000000) CONCAT SKIP(1000000000001)
+     BATCH(2), NULL, 1, "[8]"}, RANGE(7, 9)},
     {{"concat_of_nothing", RANGE(0, 0) CONCAT BATCH(2), NULL, 2, "[7]/[8]"},
      RANGE(7, 9)},
     {{"concat_repeated", RANGE(0, 1) CONCAT REPEAT(2) SKIP(1) BATCH(8), NULL, 1,
@@ -430,6 +442,86 @@ lent_elements_stay_in_the_cache(void **state)
     arena_release(a);
 }
 
+/* ---- elements that are left out ------------------------------------------ */
+
+/* Their elements are numbers, `each` of them. */
+static const struct {
+    const char *stages, *type;
+    int each;
+} inputs[] = {
+    {RANGE(0, 5), "i64", 1},
+    {RANGE(0, 0), "i64", 1},
+    {RANGE(0, 3) REPEAT(3), "i64", 1},
+    {RANGE(0, 9) TAKE(4), "i64", 1},
+    {RANGE(0, 3) TAKE(9), "i64", 1},
+    {RANGE(0, 9) SKIP(4), "i64", 1},
+    {RANGE(0, 11) SHARD(3, 1), "i64", 1},
+    {RANGE(0, 6) FILTER(odd), "i64", 1},
+    {RANGE(0, 4) MAP(twice, "i64"), "i64", 1},
+    {RANGE(0, 3) CACHE, "i64", 1},
+    {RANGE(0, 3) CACHE REPEAT(2), "i64", 1},
+    {RANGE(0, 9) WINDOW(3, 1), "i64[3]", 3},
+    {RANGE(0, 9) WINDOW(3, 2), "i64[3]", 3},
+    {RANGE(0, 13) WINDOW(2, 5), "i64[2]", 2},
+    {RANGE(0, 12) WINDOW(2, 5), "i64[2]", 2},
+    {RANGE(0, 3) WINDOW(4, 1), "i64[4]", 4},
+    {RANGE(0, 7) WHOLE(2) "\n", "i64[2]", 2},
+    {RANGE(0, 7) LANES(2), "i64[2]", 2},
+    {RANGE(0, 7) BATCH(3) "\n" UNBATCH, "i64", 1},
+    {RANGE(0, 4) CONCAT, "i64", 1},
+    {RANGE(0, 4) CONCAT REPEAT(2), "i64", 1},
+    {RANGE(0, 9) ZIP MAP(sum_of_pair, "i64"), "i64", 1},
+    {RANGE(0, 2) ZIP MAP(sum_of_pair, "i64"), "i64", 1},
+};
+
+static Numbers
+numbers_of(Arena *a, const char *stages, const char *end)
+{
+    Pipe pipe = {.stages = arena_printf(a, "%s%s" BATCH(1), stages, end),
+                 .second = RANGE(7, 10)};
+    PipeRun run = pipe_run(a, &pipe);
+    return pipe_numbers(a, &run);
+}
+
+/* Skipping m and then n leaves the rest of all numbers. */
+static void
+expect_rest(const char *stages, const char *type, int each, int m, int n)
+{
+    Arena *a = arena_new(NULL, "test");
+    const char *end = each > 1 ? UNBATCH : "";
+    Numbers all = numbers_of(a, stages, end);
+    const char *skips = arena_printf(a,
+                                     "skip count=%d : %s\nskip count=%d : "
+                                     "%s\n%s",
+                                     m, type, n, type, end);
+    Numbers rest = numbers_of(a, stages, skips);
+    int first = (m + n) * each < all.len ? (m + n) * each : all.len;
+    assert_int_equal(rest.len, all.len - first);
+    if (rest.len)
+        assert_memory_equal(rest.data, all.data + first,
+                            (size_t)rest.len * sizeof *rest.data);
+    arena_release(a);
+}
+
+/* Also of two passes one after the other, so that each stage says how many
+ * elements its pass had that is left out. */
+static void
+what_is_not_skipped_is_the_rest(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        for (int k = 0; k < 4 * 11; k++) {
+            Arena *a = arena_new(NULL, "test");
+            const char *type = inputs[i].type;
+            int m = k / 11 * 3, n = k % 11, each = inputs[i].each;
+            expect_rest(inputs[i].stages, type, each, m, n);
+            expect_rest(arena_printf(a, "%srepeat count=2 : %s\n",
+                                     inputs[i].stages, type),
+                        type, each, m, n);
+            arena_release(a);
+        }
+}
+
 /* ---- positions that nothing reaches -------------------------------------- */
 
 static const Pipe far[] = {
@@ -454,21 +546,22 @@ positions_that_nothing_reaches(void **state)
 int
 main(void)
 {
-    struct CMUnitTest tests[NUM_ROWS + NUM_JOINED + NUM_LENT + 2];
+    struct CMUnitTest tests[NUM_ROWS + NUM_JOINED + NUM_LENT + 3];
     for (int i = 0; i < NUM_ROWS; i++)
         tests[i] = (struct CMUnitTest){rows[i].name, expect_row, NULL, NULL,
                                        (void *)(uintptr_t)&rows[i]};
     for (int i = 0; i < NUM_JOINED; i++)
-        tests[NUM_ROWS + i] = (struct CMUnitTest){
-            joined[i].row.name, expect_joined, NULL, NULL,
-            (void *)(uintptr_t)&joined[i]};
+        tests[NUM_ROWS + i] =
+            (struct CMUnitTest){joined[i].row.name, expect_joined, NULL, NULL,
+                                (void *)(uintptr_t)&joined[i]};
     int num = NUM_ROWS + NUM_JOINED;
     for (int i = 0; i < NUM_LENT; i++)
-        tests[num++] =
-            (struct CMUnitTest){lent[i].name, expect_lent, NULL, NULL,
-                                (void *)(uintptr_t)&lent[i]};
+        tests[num++] = (struct CMUnitTest){lent[i].name, expect_lent, NULL,
+                                           NULL, (void *)(uintptr_t)&lent[i]};
     tests[num++] =
         (struct CMUnitTest)cmocka_unit_test(lent_elements_stay_in_the_cache);
+    tests[num++] =
+        (struct CMUnitTest)cmocka_unit_test(what_is_not_skipped_is_the_rest);
     tests[num++] =
         (struct CMUnitTest)cmocka_unit_test(positions_that_nothing_reaches);
     return _cmocka_run_group_tests("steps", tests, (size_t)num, NULL, NULL);

@@ -204,17 +204,23 @@ names_text(Names *names)
     return str_text(&names->text);
 }
 
+/* The dtype of a tensor of a file; false: it is none of ours. */
+static bool
+find_dtype(Arena *a, const RtTensor *t, DType *out)
+{
+    Str s = str_new(a);
+    for (const char *p = t->dtype; *p; p++)
+        str_addc(&s, (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p));
+    return dtype_by_name(str_text(&s), out);
+}
+
 static const char *
 type_text(Arena *a, const RtTensor *t)
 {
-    Str s = str_new(a);
     DType known;
-    for (const char *p = t->dtype; *p; p++)
-        str_addc(&s, (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p));
-    bool is_ours = dtype_by_name(str_text(&s), &known);
-    const char *name = is_ours ? str_text(&s) : t->dtype;
-    s = str_new(a);
-    str_add(&s, name);
+    Str s = str_new(a);
+    bool is_ours = find_dtype(a, t, &known);
+    str_add(&s, is_ours ? dtype_info[known].name : t->dtype);
     for (int i = 0; i < t->rank; i++)
         str_addf(&s, "%s%lld", i ? ", " : "[", (long long)t->dims[i]);
     if (t->rank)
@@ -223,18 +229,44 @@ type_text(Arena *a, const RtTensor *t)
 }
 
 static bool
-same_type(const RtTensor *a, const RtTensor *b)
+same_shape(const RtTensor *a, const RtTensor *b)
 {
-    return strcmp(a->dtype, b->dtype) == 0 && a->rank == b->rank &&
+    return a->rank == b->rank &&
            memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+static bool
+has_floats(Arena *a, const RtTensor *t)
+{
+    DType dtype;
+    return find_dtype(a, t, &dtype) && dtype_is_float(dtype);
+}
+
+/* Dtypes do not mix (D5), so the program says where a float is rounded. */
+static Status
+refuse_width(const Checkpoint *c, const IrVar *var, const RtTensor *saved,
+             const RtTensor *wanted)
+{
+    const char *type = type_text(c->arena, saved);
+    return status_new(STATUS_INPUT,
+                      "the variable \"%s\" is %s, but %s in \"%s\", and "
+                      "restore does not cast; with a variable wide: %s write "
+                      "restore(\"%s\", [wide], names = [\"%s\"]) and then "
+                      "%s = %s(wide)",
+                      var->name, type_text(c->arena, wanted), type, c->path,
+                      type, c->folder, saved->name, var->name,
+                      dtype_info[var->type.dtype].name);
 }
 
 static Status
 check_type(const Checkpoint *c, const IrVar *var, const RtTensor *saved,
            const RtTensor *wanted)
 {
-    if (same_type(saved, wanted))
+    if (strcmp(saved->dtype, wanted->dtype) == 0 && same_shape(saved, wanted))
         return OK;
+    if (same_shape(saved, wanted) && has_floats(c->arena, saved) &&
+        has_floats(c->arena, wanted))
+        return refuse_width(c, var, saved, wanted);
     return status_new(STATUS_INPUT,
                       "the variable \"%s\" is %s, but %s in \"%s\"; restore a "
                       "checkpoint of this program, or declare it so",

@@ -224,6 +224,29 @@ the_file_has_other_names(void **state)
                    "the variable \"a\" is f32, but i32 in");
 }
 
+/* The repair of the message is what the second program does. */
+static void
+the_file_has_another_width(void **state)
+{
+    (void)state;
+    run_program("var a: f32[2] = [1.0, 1.0009765625]\n"
+                "main { save(\"floats\") }\n",
+                1);
+    assert_refused("var a: bf16[2] = zeros\nmain { restore(\"floats\") }\n",
+                   "the variable \"a\" is bf16[2], but f32[2] in "
+                   "\"floats/variables.safetensors\", and restore does not "
+                   "cast; with a variable wide: f32[2] write "
+                   "restore(\"floats\", [wide], names = [\"a\"]) and then a = "
+                   "bf16(wide)");
+    run_program("var a: bf16[2] = zeros\nvar wide: f32[2] = zeros\n"
+                "main {\n"
+                "  restore(\"floats\", [wide], names = [\"a\"])\n"
+                "  a = bf16(wide)\n"
+                "  assert(all(f32(a) == stack([1.0, 1.0])), \"a\")\n"
+                "}\n",
+                2);
+}
+
 /* ---- refused files ------------------------------------------------------ */
 
 static void
@@ -551,6 +574,7 @@ main(int argc, char **argv)
         cmocka_unit_test(checkpoints_fit_any_number_of_devices),
         cmocka_unit_test(listed_variables_are_all_that_changes),
         cmocka_unit_test(the_file_has_other_names),
+        cmocka_unit_test(the_file_has_another_width),
         cmocka_unit_test(what_does_not_fit_is_told),
         cmocka_unit_test(files_stand_in_the_way),
         cmocka_unit_test(damaged_files_are_refused),

@@ -305,6 +305,14 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
 
 /* ---- the targets of a plan ---------------------------------------------- */
 
+Status
+be_check_targets(Arena *a, const char *list)
+{
+    const BeTarget *targets;
+    int num;
+    return be_targets_parse(a, list, &targets, &num);
+}
+
 static bool
 has_host(const BeTarget *targets, int num)
 {

@@ -59,6 +59,11 @@ void be_kernels_print(Str *out, const BeKernels *kernels);
 Status be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
                   const BeOptions *options, BeCode *out) MUST_USE;
 
+/* STATUS_USAGE: a list of targets, as in BeOptions, names one that there is
+ * not.
+ */
+Status be_check_targets(Arena *a, const char *list) MUST_USE;
+
 /* The targets that be_compile compiles a plan for m for, without objects; or of
  * code, with the number of objects and their bytes.  In a. */
 typedef VEC(PlanCode) BeTargetCodes;

@@ -11,180 +11,17 @@
 #include <string.h>
 #include "backend/backend.h"
 #include "frontend/dist/cross_device.h"
+#include "frontend/dist/strategy.h"
 #include "frontend/frontend.h"
 #include "frontend/syntax/parse.h"
+#include "frontend/tfdc_options.h"
 #include "ir/base/clock.h"
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
-#include "ir/base/io/options.h"
 #include "ir/text/text.h"
 #include "ir/type_bounds.h"
 #include "ir/verify/verify.h"
 #include "passes/passes.h"
-
-/* ---- the command line --------------------------------------------------- */
-
-enum {
-    OPT_OUT,
-    OPT_STRATEGY,
-    OPT_DEVICES,
-    OPT_WORKERS,
-    OPT_PARAMETERS,
-    OPT_CROSS,
-    OPT_COLLECTIVES,
-    OPT_DEFINE,
-    OPT_LIMIT,
-    OPT_TO,
-    OPT_FROM,
-    OPT_PASSES,
-    OPT_DUMP,
-    OPT_PRINT_AFTER,
-    OPT_VERIFY,
-    OPT_TIME,
-    OPT_EXPAND,
-    OPT_EXPLAIN,
-    OPT_TARGET,
-    OPT_PRECISION,
-    OPT_CHECK_NAN,
-    OPT_WIDEN,
-    OPT_LEVEL,
-    NUM_OPTS
-};
-
-static const char *const to_names[] = {
-    "ast", "ir", "placed", "kernels", "llvm", "asm", "ptx", "plan", NULL};
-static const char *const from_names[] = {"ir", "placed", "kernels", NULL};
-static const char *const precision_names[] = {"exact", "tf32", "vdpbf16ps",
-                                              NULL};
-static const char *const level_names[] = {"0", "1", "2", "3", NULL};
-
-static const OptionRow rows[NUM_OPTS] = {
-    [OPT_OUT] = {.letter = 'o',
-                 .arg = "FILE",
-                 .help = "write the plan (or what --to prints) there; beside "
-                         "the source by default; - is standard output"},
-    [OPT_STRATEGY] = {.name = "strategy",
-                      .arg = "NAME",
-                      .values = ir_strategy_names,
-                      .help = "how variables and steps are spread (default: "
-                              "the file's, else by the number of devices)"},
-    [OPT_DEVICES] = {.name = "devices",
-                     .arg = "LIST",
-                     .help = "cpu:0, cpu:0-3, cpu:0,cpu:1, cuda:0-1 (default: "
-                             "the file's, else cpu:0); 1,024 at most"},
-    [OPT_WORKERS] = {.name = "workers",
-                     .arg = "N",
-                     .help = "multi_worker_mirrored: the number of workers, "
-                             "each with an input pipeline of its own and the "
-                             "devices of --devices (default: the file's, else "
-                             "1)"},
-    [OPT_PARAMETERS] = {.name = "parameter-device",
-                        .arg = "DEVICE",
-                        .help = "central_storage: the device that has the "
-                                "variables (default: the file's, else the "
-                                "first)"},
-    [OPT_CROSS] = {.name = "cross-device-ops",
-                   .arg = "NAME[:KEY=VALUE]",
-                   .help = "how replicas are combined: auto (the default: on "
-                           "CPU devices two_phase), two_phase, ring, nccl, "
-                           "nccl:allreduce, hierarchical_copy (also with "
-                           "packs=N), reduction_to_one (also with "
-                           "reduce_to_device=DEVICE)"},
-    [OPT_COLLECTIVES] = {.name = "collectives",
-                         .arg = "KEY=VALUE",
-                         .repeatable = true,
-                         .help = "bytes_per_pack=N: a pack of collectives is "
-                                 "closed when it is larger; 0 is no limit; "
-                                 "else a cost model decides. "
-                                 "timeout_seconds=S: how long a replica waits "
-                                 "in one for the others; 0: as tfd-run says"},
-    [OPT_DEFINE] = {.letter = 'D',
-                    .arg = "NAME=VALUE",
-                    .repeatable = true,
-                    .help = "override a const of the program"},
-    [OPT_LIMIT] = {.name = "limit",
-                   .repeatable = true,
-                   .arg = LIMIT_ARG,
-                   .help = LIMIT_HELP},
-    [OPT_TO] = {.name = "to",
-                .arg = "PHASE",
-                .values = to_names,
-                .help = "stop after a phase and print it"},
-    [OPT_FROM] = {.name = "from",
-                  .arg = "PHASE",
-                  .values = from_names,
-                  .help = "read that phase's text instead of a program"},
-    [OPT_PASSES] = {.name = "passes",
-                    .arg = "A,B,...",
-                    .help = "run just these passes and print the IR"},
-    [OPT_DUMP] = {.name = "dump-phases",
-                  .arg = "DIR",
-                  .help = "write every phase there: 01-ast.txt, 02-ir.tir, "
-                          "... numbered in order"},
-    [OPT_PRINT_AFTER] = {.name = "print-after",
-                         .arg = "PASS",
-                         .help = "print the IR after a pass, or after all"},
-    [OPT_VERIFY] = {.name = "verify-each",
-                    .help = "verify the IR after every pass"},
-    [OPT_TIME] = {.name = "time",
-                  .help = "print the time of each phase and pass"},
-    [OPT_EXPAND] = {.name = "expand",
-                    .help = "one copy of each program a device in what --to "
-                            "prints"},
-    [OPT_EXPLAIN] = {.name = "explain",
-                     .help = "print the program in words: variables, batches, "
-                             "every inserted operation with its reason, "
-                             "memory, code; a plan is made only where -o says"},
-    [OPT_TARGET] = {.name = "target",
-                    .arg = "LIST",
-                    .help = "the machines that the plan has code for: native "
-                            "(this one), x86-64-v3, x86-64-v4, "
-                            "x86-64-v4+bf16, x86-64-v4+amx, and sm_80 or "
-                            "sm_90 for GPUs "
-                            "(default: native; for cuda devices "
-                            "native,sm_80)"},
-    [OPT_PRECISION] = {.name = "precision",
-                       .arg = "NAME",
-                       .values = precision_names,
-                       .help = "how products of matrices and convolutions "
-                               "are added: to the same bits everywhere (exact, "
-                               "the default); on GPUs by tensor cores, with "
-                               "operands rounded to TF32 and an order of their "
-                               "own; or those of bf16 in the order of x86's "
-                               "vdpbf16ps, again to the same bits everywhere, "
-                               "faster on CPUs that have it and no AMX"},
-    [OPT_CHECK_NAN] = {.name = "check-nan",
-                       .help = "each operation in a kernel of its own, so that "
-                               "tfd-run --check-nan names the one that makes a "
-                               "nan; slower, with more memory, to the same "
-                               "bits"},
-    [OPT_WIDEN] = {.name = "widen",
-                   .help = "f32 becomes f64 everywhere (for tests)"},
-    [OPT_LEVEL] = {.letter = 'O',
-                   .arg = "LEVEL",
-                   .values = level_names,
-                   .help = "how hard to optimise (default: 2); the results "
-                           "are the same to the bit"},
-};
-
-static const OptionTable table = {
-    .program = "tfdc",
-    .about = "Compiles a training step into a plan for tfd-run.",
-    .operand = "FILE.tfd",
-    .rows = rows,
-    .num_rows = NUM_OPTS,
-};
-
-typedef enum Phase {
-    TO_AST,
-    TO_IR,
-    TO_PLACED,
-    TO_KERNELS,
-    TO_LLVM,
-    TO_ASM,
-    TO_PTX,
-    TO_PLAN
-} Phase;
 
 typedef struct Tfdc {
     Arena *arena;
@@ -618,22 +455,45 @@ read_collectives(Tfdc *t)
     return OK;
 }
 
+/* The number of an option's value among those that it may have. */
 static int
-choice(const char *const *names, const char *value)
+choice(const Options *o, int option, const char *otherwise)
 {
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(names[i], value))
-            return i;
-    return 0;
+    const char *const *values = tfdc_options.rows[option].values;
+    const char *value = options_value(o, option, otherwise);
+    int i = 0;
+    while (strcmp(values[i], value) != 0)
+        i++;
+    return i;
+}
+
+/* What can be read without the program is checked also where --to ends before
+ * it has an effect. */
+static Status
+check_strategy(Tfdc *t)
+{
+    FeCrossDevice cross;
+    IrDevice home;
+    Arena *a = t->arena;
+    const Options *o = t->options;
+    const char *wrong =
+        fe_cross_device_parse(a, options_value(o, OPT_CROSS, "auto"), &cross);
+    if (!wrong)
+        wrong = fe_wrong_devices(a, options_value(o, OPT_DEVICES, NULL));
+    if (!wrong && options_given(o, OPT_PARAMETERS))
+        wrong = fe_parameter_device(a, options_value(o, OPT_PARAMETERS, NULL),
+                                    &home);
+    return wrong ? status_new(STATUS_USAGE, "%s", wrong) : OK;
 }
 
 static Status
-check_cross(Tfdc *t)
+check_defines(Tfdc *t)
 {
-    FeCrossDevice cross;
-    const char *text = options_value(t->options, OPT_CROSS, "auto");
-    const char *wrong = fe_cross_device_parse(t->arena, text, &cross);
-    return wrong ? status_new(STATUS_USAGE, "%s", wrong) : OK;
+    const char *name, *value;
+    for (int i = 0; i < options_count(t->options, OPT_DEFINE); i++)
+        TRY(options_assignment(t->options, t->arena, OPT_DEFINE, i, &name,
+                               &value));
+    return OK;
 }
 
 static Status
@@ -673,13 +533,30 @@ check_from(const Tfdc *t)
 
 /* Nothing is expanded where no program is printed. */
 static Status
-check_expand(const Options *o)
+check_expand(const Tfdc *t)
 {
-    if (!options_given(o, OPT_EXPAND) || options_given(o, OPT_TO) ||
-        options_given(o, OPT_PASSES))
+    const Options *o = t->options;
+    bool prints = t->to == TO_IR || t->to == TO_PLACED ||
+                  (options_given(o, OPT_PASSES) && !options_given(o, OPT_TO) &&
+                   !options_given(o, OPT_EXPLAIN));
+    if (!options_given(o, OPT_EXPAND) || prints)
         return OK;
     return status_new(STATUS_USAGE,
-                      "--expand is for what --to prints: add --to placed");
+                      "--expand is for a printed program: add --to placed");
+}
+
+/* What is for passes, where none runs. */
+static Status
+check_runs_passes(const Tfdc *t)
+{
+    bool lists = options_given(t->options, OPT_PASSES);
+    bool runs = t->to > TO_IR || (t->to == TO_IR && lists);
+    if (runs || (!lists && !t->print_after))
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "--to %s ends before the first pass: leave --%s out",
+                      tfdc_options.rows[OPT_TO].values[t->to],
+                      lists ? "passes" : "print-after");
 }
 
 /* The words go to standard output, and nothing else. */
@@ -705,17 +582,16 @@ read_options(Tfdc *t)
     t->path = options_operand(o);
     for (int i = 0; i < options_count(o, OPT_LIMIT); i++)
         TRY(limit_set("tfdc", options_nth(o, OPT_LIMIT, i)));
-    t->to = (Phase)choice(to_names, options_value(o, OPT_TO, "plan"));
+    t->to = (Phase)choice(o, OPT_TO, "plan");
     t->from = options_value(o, OPT_FROM, NULL);
     TRY(options_int(o, OPT_WORKERS, 1, IR_MAX_DEVICES, &t->num_workers));
     t->dump_dir = options_value(o, OPT_DUMP, NULL);
     t->print_after = options_value(o, OPT_PRINT_AFTER, NULL);
-    int level = atoi(options_value(o, OPT_LEVEL, "2"));
+    int level = choice(o, OPT_LEVEL, "2");
     t->passes = (PassOptions){
         .level = level,
         .keep_apart = options_given(o, OPT_CHECK_NAN),
-        .precision = (PassPrecision)choice(
-            precision_names, options_value(o, OPT_PRECISION, "exact")),
+        .precision = (PassPrecision)choice(o, OPT_PRECISION, "exact"),
         .verify_each = options_given(o, OPT_VERIFY),
         .time = options_given(o, OPT_TIME),
         .after = after_pass,
@@ -729,8 +605,11 @@ read_options(Tfdc *t)
     TRY(check_from(t));
     TRY(check_print_after(t));
     TRY(check_passes(t));
-    TRY(check_expand(t->options));
-    TRY(check_cross(t));
+    TRY(check_runs_passes(t));
+    TRY(check_expand(t));
+    TRY(check_strategy(t));
+    TRY(check_defines(t));
+    TRY(be_check_targets(t->arena, options_value(o, OPT_TARGET, "native")));
     return read_collectives(t);
 }
 
@@ -796,7 +675,7 @@ main(int argc, char **argv)
     file_prepare_process();
     Arena *a = arena_new(NULL, "tfdc");
     Tfdc t = {.arena = a, .diag = diag_new(a), .names = intern_new(a)};
-    Status st = options_parse(a, &table, argc, argv, &t.options);
+    Status st = options_parse(a, &tfdc_options, argc, argv, &t.options);
     const char *answer = st ? NULL : options_answer(t.options);
     int code = 0;
     if (answer) {

@@ -15,7 +15,7 @@
 #include "frontend/lower/call.h"
 #include <string.h>
 #include "frontend/dist/communication.h"
-#include "ir/device/device.h"
+#include "ir/base/message.h"
 
 /* The choice, and where it was made. */
 typedef struct Choice {
@@ -113,17 +113,38 @@ check_list(Lower *cx, const Choice *c, int i, const IrDevices *devices,
                       i, own, others);
 }
 
+/* The list at *text, which goes behind its ";"; NULL: it was the last one.
+ * Returns what is wrong with it, or NULL. */
+static const char *
+next_list(Arena *a, const char **text, IrDevices *out)
+{
+    size_t len = strcspn(*text, ";");
+    const char *list = arena_strndup(a, *text, len);
+    *text = (*text)[len] ? *text + len + 1 : NULL;
+    return ir_devices_parse(a, list, out);
+}
+
+const char *
+fe_wrong_devices(Arena *a, const char *text)
+{
+    const char *wrong = NULL;
+    while (text && !wrong) {
+        IrDevices devices = {0};
+        wrong = next_list(a, &text, &devices);
+    }
+    return wrong;
+}
+
 /* The devices of each worker: one list, or one for each of them, with ";"
  * between them.  Returns how many lists there are, 0 with a message. */
 static int
 choose_devices(Lower *cx, const Choice *c, IrDevices *out)
 {
     const char *text = c->devices ? c->devices : "cpu:0";
-    for (int num = 0;; num++) {
+    int num = 0;
+    for (; text; num++) {
         IrDevices devices = {0};
-        size_t len = strcspn(text, ";");
-        const char *wrong = ir_devices_parse(
-            cx->arena, arena_strndup(cx->arena, text, len), &devices);
+        const char *wrong = next_list(cx->arena, &text, &devices);
         if (wrong) {
             fe_error(cx, error_loc(cx, c->devices_loc), "%s", wrong);
             return 0;
@@ -131,10 +152,8 @@ choose_devices(Lower *cx, const Choice *c, IrDevices *out)
         if (num == 0)
             *out = devices;
         check_list(cx, c, num, &devices, out);
-        if (!text[len])
-            return num + 1;
-        text += len + 1;
     }
+    return num;
 }
 
 /* NULL: there is no such strategy. */
@@ -289,11 +308,27 @@ choose_options(Lower *cx, const Choice *c)
     cx->module->timeout_ms = options.timeout_ms;
 }
 
+const char *
+fe_parameter_device(Arena *a, const char *text, IrDevice *out)
+{
+    IrDevices devices = {0};
+    const char *wrong = ir_devices_parse(a, text, &devices);
+    if (wrong)
+        return wrong;
+    if (devices.len != 1)
+        return message_printf(a,
+                              "parameter_device is one device, as cpu:0, not "
+                              "\"%s\"",
+                              text);
+    *out = devices.data[0];
+    return NULL;
+}
+
 /* Where central storage has its variables: on the device of a replica. */
 static void
 choose_home(Lower *cx, const Choice *c)
 {
-    IrDevices devices = {0};
+    IrDevice home;
     if (!c->parameters)
         return;
     if (!ir_strategy_info[cx->module->strategy].central) {
@@ -301,15 +336,11 @@ choose_home(Lower *cx, const Choice *c)
                  "only the strategy central_storage has a parameter_device");
         return;
     }
-    const char *wrong = ir_devices_parse(cx->arena, c->parameters, &devices);
+    const char *wrong = fe_parameter_device(cx->arena, c->parameters, &home);
     if (wrong)
         fe_error(cx, error_loc(cx, c->parameters_loc), "%s", wrong);
-    else if (devices.len != 1)
-        fe_error(cx, error_loc(cx, c->parameters_loc),
-                 "parameter_device is one device, as cpu:0, not \"%s\"",
-                 c->parameters);
-    else if (!fe_find_device(cx, devices.data[0], &cx->module->home))
-        fe_refuse_device(cx, devices.data[0], "parameter_device",
+    else if (!fe_find_device(cx, home, &cx->module->home))
+        fe_refuse_device(cx, home, "parameter_device",
                          error_loc(cx, c->parameters_loc));
 }
 

@@ -5,6 +5,13 @@
 #define TFD_FRONTEND_DIST_STRATEGY_H
 
 #include "frontend/context/lower.h"
+#include "ir/device/device.h"
+
+/* What is wrong with a list of devices, or with one of those of several workers
+ * that have ";" between them, whatever the program is; NULL: nothing. */
+const char *fe_wrong_devices(Arena *a, const char *text);
+/* The same of the device of central storage's variables, which is *out. */
+const char *fe_parameter_device(Arena *a, const char *text, IrDevice *out);
 
 /* The strategy of the command line or of decl, a STRATEGY (NULL: the file has
  * none), into the module and the names. */

@@ -10,6 +10,7 @@
 #include "frontend/context/scope.h"
 #include "frontend/toplevel/toplevel.h"
 
+#include <assert.h>
 #include <string.h>
 #include "frontend/syntax/parse.h"
 
@@ -106,12 +107,10 @@ fe_check_defines(Lower *cx)
     for (int i = 0; i < cx->options->num_defines; i++) {
         const char *define = cx->options->defines[i];
         int n = (int)strcspn(define, "=");
-        bool is_right = define[n] && defines_kind(AST_CONST, cx->file, define);
-        if (!is_right)
-            diag_blame_usage(cx->diag);
-        if (!define[n])
-            fe_error(cx, NO_LOC, "-D %s has no value: -D NAME=VALUE", define);
-        else if (!is_right)
-            unknown_const(cx, define, n);
+        assert(define[n]);
+        if (defines_kind(AST_CONST, cx->file, define))
+            continue;
+        diag_blame_usage(cx->diag);
+        unknown_const(cx, define, n);
     }
 }

@@ -16,9 +16,9 @@ SOURCES = ('.c', '.h', '.def', '.l', '.y')
 MOST = 30
 
 # These join folders and belong to none.
-PROGRAMS = ['frontend/tfdc.c', 'runtime/tfd_run.c',
-            'runtime/tfd_run_options.c', 'runtime/tfd_run_uses.c',
-            'ir/ops/gen_ops_doc.c']
+PROGRAMS = ['frontend/tfdc.c', 'frontend/tfdc_options.c',
+            'runtime/tfd_run.c', 'runtime/tfd_run_options.c',
+            'runtime/tfd_run_uses.c', 'ir/ops/gen_ops_doc.c']
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 FOLDER = re.compile(r'`([\w/]+/|\.)`')

@@ -199,6 +199,7 @@ static Status
 take_options(Arena *a, const Options *o, RtOptions *out)
 {
     int64_t seed = 0, threads = 0;
+    IrDevices devices = {0};
     *out = (RtOptions){.data_dir = options_value(o, OPT_DATA, NULL),
                        .log_dir = options_value(o, OPT_LOG_DIR, NULL),
                        .metrics = options_value(o, OPT_METRICS, NULL),
@@ -222,6 +223,8 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     TRY(options_int(o, OPT_SEED, 0, INT64_MAX, &seed));
     TRY(options_int(o, OPT_THREADS, 1, 1024, &threads));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &out->timeout));
+    if (out->devices)
+        TRY(rt_devices_asked(a, out->devices, &devices));
     out->seed = (uint64_t)seed;
     out->num_threads = (int)threads;
     return OK;
@@ -294,6 +297,7 @@ print_status(Arena *a, const Options *o)
 {
     const uint8_t *key;
     RtInquiryAnswer answer;
+    int64_t pid = 0;
     const char *of = options_value(o, OPT_STATUS, "");
     const char *wrong = rt_wrong_address(a, of);
     TRY(tfd_run_check_answer(o, OPT_STATUS));
@@ -306,7 +310,13 @@ print_status(Arena *a, const Options *o)
         TRY(rt_read_key(a, options_value(o, OPT_KEY, NULL), &key));
         return rt_ps_print_status(key, of, stdout);
     }
-    TRY(rt_inquiry_ask(strtoll(of, NULL, 10), &answer));
+    if (options_given(o, OPT_KEY))
+        return status_new(STATUS_USAGE,
+                          "--key has no effect beside --status %s: the parent "
+                          "of the job tells its key; leave it out",
+                          of);
+    TRY(options_int(o, OPT_STATUS, 1, INT32_MAX, &pid));
+    TRY(rt_inquiry_ask(pid, &answer));
     return rt_ps_print_status(
         answer.key, arena_printf(a, "127.0.0.1:%u", answer.port), stdout);
 }
@@ -340,6 +350,24 @@ is_of_a_job(const RtResolveOptions *options, const RtClusterSpec *spec)
            options->cluster_file || getenv("TF_CONFIG");
 }
 
+/* Of -n N. */
+static Status
+take_size(const Options *o, int64_t *out)
+{
+    return options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), out);
+}
+
+/* -n of either kind of a job. */
+static Status
+check_count(Arena *a, const Options *o)
+{
+    int64_t size;
+    RtTaskCounts counts;
+    const char *text = options_value(o, OPT_PROCESSES, "1");
+    return rt_is_number(text) ? take_size(o, &size)
+                              : rt_task_counts_parse(a, "-n", text, &counts);
+}
+
 /* Without a plan, the options say which kind of job it is. */
 static Status
 print_resolved(Arena *a, const Options *o, Plan **plan)
@@ -347,6 +375,7 @@ print_resolved(Arena *a, const Options *o, Plan **plan)
     RtStartConfig start;
     RtClusterSpec spec;
     const char *option;
+    TRY(check_count(a, o));
     TRY(take_start(o, &start));
     bool has_role = rt_options_have_role(&start.resolve, &option);
     if (options_operand(o)) {
@@ -460,7 +489,7 @@ launch(Arena *a, const Options *o, const Plan *plan,
     TRY(check_uses(o, RUN_N_EQUAL, plan));
     TRY(check_link(o));
     TRY(check_wire(o, "memory"));
-    TRY(options_int(o, OPT_PROCESSES, 1, limit_value(LIMIT_processes), &size));
+    TRY(take_size(o, &size));
     TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &config.timeout));
     config.policy.size = (int)size;
@@ -479,14 +508,15 @@ static Status
 take_counts(Arena *a, const Options *o, RtTaskCounts *out)
 {
     const char *text = options_value(o, OPT_PROCESSES, "");
-    int num = rt_is_number(text) ? atoi(text) : 0;
-    if (rt_is_number(text))
-        return status_new(STATUS_USAGE,
-                          "-n %s: a plan of strategy parameter_server has a "
-                          "coordinator, servers and workers, so "
-                          "-n workers=%d,ps=1 says how many of each",
-                          text, num > 2 ? num - 2 : 1);
-    return rt_task_counts_parse(a, "-n", text, out);
+    int64_t num = 0;
+    if (!rt_is_number(text))
+        return rt_task_counts_parse(a, "-n", text, out);
+    TRY(take_size(o, &num));
+    return status_new(STATUS_USAGE,
+                      "-n %s: a plan of strategy parameter_server has a "
+                      "coordinator, servers and workers, so "
+                      "-n workers=%d,ps=1 says how many of each",
+                      text, num > 2 ? (int)num - 2 : 1);
 }
 
 /* Before anything is started. */
@@ -523,6 +553,7 @@ static Status
 keep_local_cluster(Arena *a, const Options *o, const Plan *plan, int argc,
                    char **argv)
 {
+    RtStartConfig start;
     const char *text = options_value(o, OPT_LOCAL_CLUSTER, "");
     RtLocalCluster config = {.argc = argc,
                              .argv = argv,
@@ -542,6 +573,7 @@ keep_local_cluster(Arena *a, const Options *o, const Plan *plan, int argc,
                           "parameter_server, and this one's is %s",
                           strategy_of(plan)->name);
     TRY(check_uses(o, RUN_LOCAL_CLUSTER, plan));
+    TRY(take_start(o, &start)); /* else its tasks would not start, ever */
     return rt_run_local_cluster(a, &config);
 }
 
@@ -610,16 +642,16 @@ run(Arena *a, int argc, char **argv, Plan **plan)
         return print_devices(a, o);
     if (options_given(o, OPT_STATUS))
         return print_status(a, o);
-    if (options_given(o, OPT_RESOLVE))
-        return print_resolved(a, o, plan);
     if (options_given(o, OPT_INFO))
         return print_info(a, o, plan);
+    RtRestartPolicy policy;
     TRY(take_options(a, o, &options));
+    TRY(take_restarts(o, &policy));
+    if (options_given(o, OPT_RESOLVE))
+        return print_resolved(a, o, plan);
     TRY(plan_read(a, options_operand(o), plan));
     if (options_given(o, OPT_LOCAL_CLUSTER) && !rt_is_launched())
         return keep_local_cluster(a, o, *plan, argc, argv);
-    RtRestartPolicy policy;
-    TRY(take_restarts(o, &policy));
     if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
         return strategy_of(*plan)->servers
                    ? launch_tasks(a, o, *plan, &policy, argc, argv)

@@ -183,14 +183,20 @@ take_asked(RtRun *run)
     return are_counted ? take_devices(run, run->device_list.len) : OK;
 }
 
+Status
+rt_devices_asked(Arena *a, const char *list, IrDevices *out)
+{
+    const char *wrong = ir_devices_parse(a, list, out);
+    return wrong ? status_new(STATUS_USAGE, "--devices %s: %s", list,
+                              message_part(wrong))
+                 : OK;
+}
+
 /* Any number of devices with equally many replicas. */
 static Status
 check_asked(RtRun *run, const char *asked)
 {
-    const char *wrong = ir_devices_parse(run->arena, asked, &run->device_list);
-    if (wrong)
-        return status_new(STATUS_USAGE, "--devices %s: %s", asked,
-                          message_part(wrong));
+    TRY(rt_devices_asked(run->arena, asked, &run->device_list));
     int num = run->device_list.len, replicas = run->num_local;
     if (replicas % num == 0)
         return take_asked(run);

@@ -10,8 +10,12 @@
 
 #include <stdio.h>
 #include "ir/base/status.h"
+#include "ir/device/device.h"
 #include "ir/plan/plan.h"
 #include "runtime/exec/options.h"
+
+/* The devices of a list, as RtOptions have it, in a. */
+Status rt_devices_asked(Arena *a, const char *list, IrDevices *out) MUST_USE;
 
 /* Runs main of the plan to its end, from its beginning or from a checkpoint.  A
  * failure inside the program (an assert, a dataset, a collective that waits too

@@ -243,6 +243,7 @@ answers_stand_alone(void **state)
          "--checkpoint has no effect beside --info, which runs nothing: leave "
          "one of them out"},
         {"x.tfp --info --list-devices", "--info has no effect beside --list-"},
+        {"x.tfp --info --resolve", "--resolve has no effect beside --info"},
         {"x.tfp --list-devices", "x.tfp has no effect beside --list-devices"},
         {"--status 1 --key k --quiet", "--quiet has no effect beside --status"},
     };

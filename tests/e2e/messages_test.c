@@ -435,6 +435,18 @@ static const struct {
     {"mkdir -m 777 open; TFD_CACHE=open tfdc ok.tfd -o open.tfp && false",
      "warning: the cache \"open\" is not used: others may write to the folder",
      1},
+    {"tfd-run ok.tfp --resolve --timeout 0", "--timeout needs a number", 2},
+    {"tfd-run ok.tfp --resolve --devices tpu:0", "\"tpu:0\" is no device", 2},
+    {"tfd-run ok.tfp --resolve -n 0",
+     "--processes needs a whole number from 1 to 4096, not \"0\"", 2},
+    {"tfd-run ok.tfp --resolve -n workers", "-n workers: ", 2},
+    {"tfd-run ok.tfp --resolve --restarts 1", "--restarts needs -n N", 2},
+    {"tfd-run --status 7 --key k",
+     "--key has no effect beside --status 7: the parent of the job tells its "
+     "key; leave it out",
+     2},
+    {"tfd-run --status 99999999999999999999",
+     "--status needs a whole number from 1 to 2147483647", 2},
     {"tfd-run ok.tfp --quiet --progress=always",
      "--quiet and --progress=always contradict each other", 2},
     {"tfd-run ok.tfp --quiet --stats",
@@ -462,6 +474,16 @@ static const struct {
      "-n 5: a plan of strategy parameter_server has a coordinator, servers and "
      "workers, so -n workers=3,ps=1 says how many of each",
      2},
+    {"tfd-run ps.tfp -n 99999999999999",
+     "--processes needs a whole number from 1 to 4096, not \"99999999999999\"",
+     2},
+    {"timeout 10 \"$TFD_RUN\" ps.tfp --local-cluster workers=2,ps=1 --silence "
+     "0",
+     "tfd-run: error: --silence needs a number from 0.5 to 1e+06, not \"0\"\n",
+     2},
+    {"timeout 10 \"$TFD_RUN\" ps.tfp --local-cluster workers=2,ps=1 --devices "
+     "x",
+     "\"x\" is no device", 2},
     {"tfd-run ps.tfp -n workers=2,ps=1 --join h:1",
      "--join is for a process that is started alone, and -n starts all of "
      "them",

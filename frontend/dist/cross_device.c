@@ -56,8 +56,9 @@ read_packs(Arena *a, const char *value, FeCrossDevice *out)
     char *end;
     long n = strtol(value, &end, 10);
     if (end == value || *end || n < 0 || n > IR_MAX_PACKS)
-        return message_printf(a, "\"packs=%s\" is no packs=N with N from 0",
-                              value);
+        return message_printf(a,
+                              "\"packs=%s\" is no packs=N with N from 0 to %d",
+                              value, IR_MAX_PACKS);
     out->packs = (int)n;
     return NULL;
 }

@@ -8,6 +8,7 @@
 #include "runtime/run/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/gpu_memory.h"
 #include "ir/analysis/hooks.h"
@@ -80,17 +81,23 @@ rt_memory_footprint(const RtRun *run)
 /* ---- whether it is available --------------------------------------------- */
 
 /* The memory in TFD_MEMORY, in bytes; -1: not set. */
-static int64_t
-stated_room(void)
+static Status
+stated_room(int64_t *out)
 {
+    enum { MOST_DIGITS = 12 };
     const char *text = getenv("TFD_MEMORY");
-    char *end;
+    *out = -1;
     if (!text || !*text)
-        return -1;
-    unsigned long long n = strtoull(text, &end, 10);
-    if (*end || n > INT64_MAX >> MEGABYTE_BITS)
-        return -1;
-    return n ? (int64_t)n << MEGABYTE_BITS : INT64_MAX;
+        return OK;
+    size_t digits = strspn(text, "0123456789");
+    if (text[digits] || digits > MOST_DIGITS)
+        return status_new(STATUS_USAGE,
+                          "TFD_MEMORY is a number of megabytes, of at most %d "
+                          "digits, or 0 for no limit, and not \"%s\"",
+                          MOST_DIGITS, text);
+    int64_t n = strtoll(text, NULL, 10);
+    *out = n ? n << MEGABYTE_BITS : INT64_MAX;
+    return OK;
 }
 
 /* The largest users of a device's memory, and their sources. */
@@ -161,7 +168,8 @@ check_room(const RtRun *run, UsageRoom room, bool reserved)
 Status
 rt_check_memory(const RtRun *run)
 {
-    int64_t stated = stated_room();
+    int64_t stated;
+    TRY(stated_room(&stated));
     if (stated >= 0)
         return check_room(run, (UsageRoom){stated, "TFD_MEMORY"}, false);
     TRY(check_room(run, usage_reservable(), true));
@@ -204,8 +212,10 @@ refuse_device(const RtRun *run, const RtDevice *d, const IrGpuMemory *n,
 Status
 rt_check_device_memory(const RtRun *run, RtDevice *d)
 {
+    int64_t stated;
     size_t available, total;
-    if (!d->ops->room || stated_room() == INT64_MAX)
+    TRY(stated_room(&stated));
+    if (!d->ops->room || stated == INT64_MAX)
         return OK;
     IrGpuMemory n = device_need(run);
     TRY(d->ops->room(d, &available, &total));

@@ -13,6 +13,7 @@
 #include "ir/base/message.h"
 #include "runtime/cluster/resolve/hostlist.h"
 #include "runtime/cluster/resolve/resolve_impl.h"
+#include "runtime/cluster/resolve/task_counts.h"
 
 enum {
     FIRST_PORT = 17000, /* of steps of Slurm: and their number, modulo */
@@ -71,8 +72,8 @@ of_torchrun(RtAddressQuery *q)
             "sets MASTER_ADDR and MASTER_PORT, too; or give --join "
             "HOST:PORT",
             host ? "MASTER_PORT" : "MASTER_ADDR");
-    int number = atoi(port);
-    if (port[strspn(port, "0123456789")] || number < 1 || number >= LAST_PORT)
+    int number = rt_is_number(port) && strlen(port) < 6 ? atoi(port) : 0;
+    if (number < 1 || number >= LAST_PORT)
         return status_new(STATUS_INPUT,
                           "MASTER_PORT=%s is no port from 1 to %d", port,
                           LAST_PORT - 1);

@@ -63,6 +63,9 @@ Status rt_check_bytes_left(const RtFile *f, const char *of, int64_t have,
 /* The type of a component of the elements, and its name in messages. */
 const IrType *rt_file_type(const RtFile *f, int component);
 const char *rt_file_type_text(const RtFile *f, int component);
+/* What a message adds where a component is f64 and the file has f32: that the
+ * compiler may have made it so; else "". */
+const char *rt_file_widened(const RtFile *f, int component, bool has_f32);
 /* The number of elements of a component, over all its dimensions. */
 int64_t rt_file_count(const RtFile *f, int component);
 /* The default for a missing value of a component; false: there is none. */

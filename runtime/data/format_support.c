@@ -68,6 +68,15 @@ rt_file_type_text(const RtFile *f, int component)
     return ir_type_text(f->node->module, rt_file_type(f, component));
 }
 
+const char *
+rt_file_widened(const RtFile *f, int component, bool has_f32)
+{
+    if (!has_f32 || rt_file_type(f, component)->dtype != DT_f64)
+        return "";
+    return message_part("; f64 is what the program states, or tfdc --widen "
+                        "made of f32");
+}
+
 int64_t
 rt_file_count(const RtFile *f, int component)
 {

@@ -150,9 +150,10 @@ check_idx(RtFile *f, const unsigned char *h)
     }
     if (agrees)
         return OK;
-    return rt_file_error(f, "holds %s[%s], not rows of %s",
+    return rt_file_error(f, "holds %s[%s], not rows of %s%s",
                          dtype ? dtype->name : "elements of no type",
-                         str_text(&shape), rt_file_type_text(f, 0));
+                         str_text(&shape), rt_file_type_text(f, 0),
+                         rt_file_widened(f, 0, dtype == &dtype_info[DT_f32]));
 }
 
 /* As far as it is known: compressed files do not tell. */

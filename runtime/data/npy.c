@@ -224,8 +224,9 @@ refuse_rows(const RtFile *f, int i, const char *of, const RtNpyHeader *h)
     const char *type = rt_file_type_text(f, i);
     if (rows)
         return rt_file_error(
-            f, "%shas rows of %s, not of %s: NumPy wrote '%s' of shape [%s]",
-            of, rows, type, h->descr, shape);
+            f, "%shas rows of %s, not of %s: NumPy wrote '%s' of shape [%s]%s",
+            of, rows, type, h->descr, shape,
+            rt_file_widened(f, i, strcmp(h->descr, "<f4") == 0));
     return rt_file_error(f, "%sholds '%s' of shape [%s], not rows of %s%s", of,
                          h->descr, shape, type, repair_of(a, h->descr));
 }

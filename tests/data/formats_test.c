@@ -298,6 +298,9 @@ idx_files(void **state)
     write_file("t.idx", floats, sizeof floats);
     expect(IDX("f32") BATCH(2, "f32[b2]"), "[1.5]");
     expect_error(stages, "\"t.idx\" holds f32[1], not rows of u8[2]");
+    expect_error(IDX("f64") BATCH(2, "f64[b2]"),
+                 "\"t.idx\" holds f32[1], not rows of f64; f64 is what the "
+                 "program states, or tfdc --widen made of f32");
     write_file("t.idx", bytes, sizeof bytes - 1);
     expect_error(
         stages,
@@ -585,6 +588,12 @@ arrays(void **state)
         NPZ("\"x\"", "i8[2]") BATCH(2, "i8[b2, 2]"),
         "\"t.npz\" array \"x\" has rows of f32[2], not of i8[2]: NumPy wrote "
         "'<f4' of shape [3, 2]");
+    expect_error(
+        NPZ("\"x\"", "f64[2]") BATCH(2, "f64[b2, 2]"),
+        "\"t.npz\" array \"x\" has rows of f32[2], not of f64[2]: NumPy wrote "
+        "'<f4' of shape [3, 2]; f64 is what the program states, or tfdc "
+        "--widen "
+        "made of f32");
     write_npz("(2, 2)", false);
     expect_error(XY, "\"t.npz\" has 2 rows of \"x\" and 3 of \"y\"");
     write_npz("(4, 2)", false);

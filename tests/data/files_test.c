@@ -1,5 +1,5 @@
 /*
- * files_test.c - sources that read files: bytes and npy
+ * files_test.c - sources that read files: bytes, npy and npz
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/dir.h"
@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "runtime/data/npy.h"
+#include "tests/data/make.h"
 #include "tests/data/pipe.h"
 
 static void
@@ -299,6 +300,38 @@ a_file_of_another_type_is_refused(void **state)
                      48, "holds '<U2' of shape [3, 2], not rows of f32[2]");
 }
 
+/* ---- npz ---------------------------------------------------------------- */
+
+#define NPZ "npz \"t.npz\" names \"x\", \"y\" : i32, i8\n"
+#define PAIRS "batch size=2 drop_remainder=0 : i32[b2], i8[b2]"
+
+/* More than a block of bytes is left out, of arrays of two widths. */
+static void
+rows_of_arrays_are_skipped(void **state)
+{
+    enum { ROWS = 200000 };
+    int32_t *x = arena_alloc(arena, ROWS * sizeof *x);
+    int8_t *y = arena_alloc(arena, ROWS);
+    const MakeArray both[] = {{"x", "<i4", "(200000,)", x, ROWS * sizeof *x},
+                              {"y", "|i1", "(200000,)", y, ROWS}};
+    (void)state;
+    for (int i = 0; i < ROWS; i++) {
+        x[i] = i;
+        y[i] = (int8_t)(i % 100);
+    }
+    for (int packed = 0; packed < 2; packed++) {
+        make_npz(in_dir("t.npz"), 2, both, packed);
+        assert_string_equal(steps_of(NPZ "skip count=150001 : i32, i8\n"
+                                         "take count=2 : i32, i8\n" PAIRS,
+                                     1),
+                            "[150001 150002]+[1 2]");
+        assert_string_equal(steps_of(NPZ "repeat count=2 : i32, i8\n"
+                                         "skip count=399999 : i32, i8\n" PAIRS,
+                                     1),
+                            "[199999]+[99]");
+    }
+}
+
 /* ---- headers ------------------------------------------------------------ */
 
 /* A header of a version whose length has n bytes. */
@@ -576,6 +609,7 @@ main(void)
         TEST(paths_may_be_absolute),
         TEST(a_missing_file_is_named),
         TEST(npy_rows_are_elements),
+        TEST(rows_of_arrays_are_skipped),
         TEST(npy_of_each_dtype),
         TEST(an_npy_without_rows_is_empty),
         TEST(a_file_of_another_type_is_refused),

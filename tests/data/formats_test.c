@@ -604,34 +604,6 @@ arrays(void **state)
     expect_error(XY, "\"t.npz\" is no .npz file: it is no zip");
 }
 
-/* More than a block of bytes is left out, of arrays of two widths. */
-static void
-rows_of_arrays_are_skipped(void **state)
-{
-    enum { ROWS = 200000 };
-    int32_t *x = arena_alloc(arena, ROWS * sizeof *x);
-    int8_t *y = arena_alloc(arena, ROWS);
-    const MakeArray both[] = {{"x", "<i4", "(200000,)", x, ROWS * sizeof *x},
-                              {"y", "|i1", "(200000,)", y, ROWS}};
-    (void)state;
-    for (int i = 0; i < ROWS; i++) {
-        x[i] = i;
-        y[i] = (int8_t)(i % 100);
-    }
-    for (int packed = 0; packed < 2; packed++) {
-        make_npz(in_dir("t.npz"), 2, both, packed);
-        expect(NPZ("\"x\", \"y\"", "i32, i8") "skip count=150001 : i32, i8\n"
-                                              "take count=2 : i32, i8\n" BATCH(
-                                                  2, "i32[b2], i8[b2]"),
-               "[150001 150002]+[1 2]");
-        expect(NPZ("\"x\", \"y\"",
-                   "i32, i8") "repeat count=2 : i32, i8\n"
-                              "skip count=399999 : i32, i8\n" BATCH(
-                                  2, "i32[b2], i8[b2]"),
-               "[199999]+[99]");
-    }
-}
-
 /* ---- several files ------------------------------------------------------- */
 
 #define LETTERS BATCH(8, "u8[b8]")
@@ -810,7 +782,6 @@ main(void)
         TEST(damaged_gzip),
         TEST(packed_idx_without_its_end),
         TEST(arrays),
-        TEST(rows_of_arrays_are_skipped),
         TEST(several_files),
         TEST(all_files_are_opened_first),
         TEST(files_that_changed_are_not_gone_on_with),

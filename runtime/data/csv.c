@@ -2,9 +2,9 @@
  * csv.c - rows of a table in text
  *
  * The format is that of RFC 4180: fields between separators, lines that end in
- * \n or \r\n; a quoted field may contain all of these, and doubled quotes.
- * Empty lines are skipped, and so is a byte order mark at the beginning of the
- * file.
+ * \n or \r\n, or in \r as old Macs wrote them; a quoted field may contain all
+ * of these, and doubled quotes. Empty lines are skipped, and so is a byte order
+ * mark at the beginning of the file.
  *
  * A component takes the column of its name or number; one with dimensions takes
  * as many adjacent columns as it has elements, but u8[n] is the text of one
@@ -64,6 +64,29 @@ take(Csv *c)
     c->line += *c->at++ == '\n';
 }
 
+static bool
+ends_line(int byte)
+{
+    return byte == '\n' || byte == '\r';
+}
+
+/* The bytes that end a line, the first of which is at hand. */
+static Status
+take_line_end(Csv *c)
+{
+    int byte;
+    bool is_return = *c->at == '\r';
+    take(c);
+    if (!is_return)
+        return OK;
+    TRY(look(c, &byte));
+    if (byte == '\n')
+        take(c);
+    else
+        c->line++;
+    return OK;
+}
+
 /* Returns bytes that were peeked at and not used to the stream. */
 static void
 leave(Csv *c)
@@ -100,7 +123,7 @@ static void
 take_plain(Csv *c)
 {
     const char *from = c->at;
-    while (c->at < c->end && *c->at != c->separator && *c->at != '\n' &&
+    while (c->at < c->end && *c->at != c->separator && !ends_line(*c->at) &&
            *c->at != '"')
         c->at++;
     str_addn(&c->text, from, (size_t)(c->at - from));
@@ -113,7 +136,7 @@ read_plain(Csv *c)
     do {
         take_plain(c);
         TRY(look(c, &byte));
-    } while (byte != AT_END && byte != c->separator && byte != '\n' &&
+    } while (byte != AT_END && byte != c->separator && !ends_line(byte) &&
              byte != '"');
     if (byte == '"')
         return rt_line_error(c->file,
@@ -128,17 +151,15 @@ read_end(Csv *c, bool *more)
 {
     int byte;
     TRY(look(c, &byte));
-    if (byte == '\r') {
-        take(c);
-        TRY(look(c, &byte));
-    }
     *more = byte == c->separator;
-    if (!*more && byte != '\n' && byte != AT_END)
+    if (*more)
+        take(c);
+    else if (ends_line(byte))
+        TRY(take_line_end(c));
+    else if (byte != AT_END)
         return rt_line_error(c->file,
                              "text stands behind a field in quotes; a quote in "
                              "one is written \"\"");
-    if (byte != AT_END)
-        take(c);
     return OK;
 }
 
@@ -148,12 +169,9 @@ read_field(Csv *c, bool *more)
     int byte;
     size_t begin = c->text.len;
     TRY(look(c, &byte));
-    bool quoted = byte == '"';
-    TRY(quoted ? read_quoted(c) : read_plain(c));
+    TRY(byte == '"' ? read_quoted(c) : read_plain(c));
     TRY(read_end(c, more));
     size_t len = c->text.len - begin;
-    if (!quoted && !*more && len && c->text.data[begin + len - 1] == '\r')
-        c->text.data[begin + --len] = 0;
     str_addc(&c->text, 0);
     VEC_PUSH(c->file->arena, c->fields, ((Field){begin, len}));
     return OK;
@@ -176,7 +194,7 @@ split(Csv *c, size_t len)
 }
 
 /* Takes a line that is at hand as a whole and has no quotes, as most are: false
- * if it is another. */
+ * if it is another, or there may be several. */
 static bool
 take_line(Csv *c)
 {
@@ -186,6 +204,8 @@ take_line(Csv *c)
     if (!end || memchr(c->at, '"', len))
         return false;
     size_t kept = len && end[-1] == '\r' ? len - 1 : len;
+    if (memchr(c->at, '\r', kept))
+        return false;
     str_addn(&c->text, c->at, kept);
     str_addc(&c->text, 0);
     split(c, kept);
@@ -204,8 +224,8 @@ read_row(Csv *c, bool *end)
     c->text.len = 0;
     c->fields.len = 0;
     TRY(look(c, &byte));
-    while (byte == '\n' || byte == '\r') {
-        take(c);
+    while (ends_line(byte)) {
+        TRY(take_line_end(c));
         TRY(look(c, &byte));
     }
     f->line = c->line;

@@ -73,6 +73,10 @@ static const struct {
     {"1\n2\n3\n", ONE, "[1 2]; [3]"},
     {"1\r\n2\r\n3", ONE, "[1 2]; [3]"},
     {"\n1\n\r\n\n2\n\n", ONE, "[1 2]"},
+    {"\r1\r\r2\r3", ONE, "[1 2]; [3]"},
+    {"1\r2\n3\r\r\n", ONE, "[1 2]; [3]"},
+    {"b,a\r2,1.5\r\"3\",2.5\r", NAMED("a", "b"), "[1.5 2.5]+[2 3]"},
+    {"\"a\rb\"\rc\r", TEXT, "[[97 13 98] [99 0 0]]"},
     {"\xef\xbb\xbf"
      "1\n",
      ONE, "[1]"},
@@ -140,6 +144,7 @@ static const struct {
     {"x\n1\n", ONE,
      "\"t.csv\", line 1: \"x\" in column 0 is no i32; "
      "csv(..., header = true) leaves out a first line of names"},
+    {"1\r\rx\r", ONE, "\"t.csv\", line 3: \"x\" in column 0 is no i32"},
     {"1\n\n\n2.0\n", ONE,
      "\"t.csv\", line 4: \"2.0\" in column 0 is no i32; "
      "declare it as f32"},

@@ -228,13 +228,18 @@ is_made_inside(const Update *u, const IrValue *v)
     return false;
 }
 
+static bool
+is_cut(const Update *u)
+{
+    const IrVar *var = ir_var_find(u->s->m, u->var);
+    return ir_var_parts(u->s->m, ir_var_home(u->s->m, var)) > 1;
+}
+
 /* Whether an update computes v itself rather than to have it sent.  A server
  * of a part cannot take rows of an array that the update has. */
 static bool
 is_constant(const Update *u, const IrValue *v)
 {
-    const IrVar *var = ir_var_find(u->s->m, u->var);
-    bool is_cut = ir_var_parts(u->s->m, ir_var_home(u->s->m, var)) > 1;
     for (; v->def && v->type.locality != LOCAL_PER_REPLICA;
          v = v->def->operands[0]) {
         const IrOp *op = v->def;
@@ -242,7 +247,7 @@ is_constant(const Update *u, const IrValue *v)
             op->num_operands > 1 || op->kind == OP_param)
             return false;
         if (!op->num_operands)
-            return !is_cut || !v->type.rank;
+            return !is_cut(u) || !v->type.rank;
     }
     return false;
 }
@@ -257,21 +262,46 @@ clone_constant(Update *u, IrValue *v)
     ir_clone_op(u->map, v->def, u->fn->body);
 }
 
-static void
-capture(Update *u, IrValue *v)
+static bool
+is_captured(const Update *u, IrValue *v)
 {
-    if (is_made_inside(u, v) || ir_clone_get(u->map, v) != v)
-        return;
-    if (!u->combined && is_constant(u, v)) {
-        clone_constant(u, v);
-        return;
-    }
+    return is_made_inside(u, v) || ir_clone_get(u->map, v) != v;
+}
+
+static void
+capture_operand(Update *u, IrValue *v)
+{
     IrType type = v->type;
     if (type.locality == LOCAL_PER_REPLICA && !u->differs)
         u->differs = v;
     type.locality = LOCAL_MIRRORED;
     VEC_PUSH(u->s->cx->arena, u->operands, v);
     ir_clone_set(u->map, v, ir_block_arg(u->fn->body, type, v->name));
+}
+
+/* The numbers of rows that are looked up or changed are sent, constants too: a
+ * server of a part gets those of its rows. */
+static void
+capture_rows(IrOp *op, void *data)
+{
+    Update *u = data;
+    if (op->kind != OP_take && op->kind != OP_scatter)
+        return;
+    IrValue *rows = op->operands[1];
+    if (rows->type.rank && is_cut(u) && !is_captured(u, rows) &&
+        is_constant(u, rows))
+        capture_operand(u, rows);
+}
+
+static void
+capture(Update *u, IrValue *v)
+{
+    if (is_captured(u, v))
+        return;
+    if (!u->combined && is_constant(u, v))
+        clone_constant(u, v);
+    else
+        capture_operand(u, v);
 }
 
 static void
@@ -309,6 +339,8 @@ end_update(Update *u, const OpList *ops)
     IrBlock *body = u->fn->body;
     for (int i = 0; i < ops->len; i++)
         ops->data[i]->id = u->number;
+    for (int i = 0; i < ops->len; i++)
+        ir_walk_op(ops->data[i], capture_rows, u);
     for (int i = 0; i < ops->len; i++)
         ir_walk_op(ops->data[i], capture_operands, u);
     IrOp *update = ir_build_op(body, OP_update, 0, NULL, u->loc);

@@ -530,7 +530,7 @@ pulls_have_bytes(void **state)
         "are "
         "looked up would be no fewer\n"
         "    scaled       24 bytes, of parts that have changed; \"sum\" at "
-        "parts.tfd:35:21 needs more than rows\n"
+        "parts.tfd:36:21 needs more than rows\n"
         "    all.moments.t 8 bytes, of parts that have changed\n";
     const char *page = run_ok(a, "tfdc %s/tests/cluster/ps/parts.tfd --explain",
                               getenv("TFD_ROOT"))

@@ -4,13 +4,15 @@
  * The minimum of the free memory, the limits of the control groups around the
  * process, and its own.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include "ir/base/usage.h"
 
-enum { PATH_ROOM = 1024 };
+enum { PATH_ROOM = PATH_MAX }; /* of longer ones nothing can be opened */
+
 /* The number in a file; -1: there is none. */
 static int64_t
 number_in(const char *path)
@@ -28,13 +30,14 @@ number_in(const char *path)
 static int64_t
 row_in(const char *path, const char *word)
 {
-    char line[256];
+    char *line = NULL;
     int64_t n = 0;
-    size_t len = strlen(word);
+    size_t room = 0, len = strlen(word);
     FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f))
+    while (f && getline(&line, &room, f) >= 0)
         if (!strncmp(line, word, len) && (line[len] == ' ' || line[len] == ':'))
             n = strtoll(line + len + 1, NULL, 10);
+    free(line);
     if (f)
         fclose(f);
     return n;
@@ -124,13 +127,15 @@ look_at_line(UsageRoom *room, const char *root, char *line)
 UsageRoom
 usage_room_in(const char *root)
 {
-    char path[PATH_ROOM], line[PATH_ROOM];
+    char path[PATH_ROOM], *line = NULL;
+    size_t size = 0;
     UsageRoom room = {INT64_MAX, "no limit"};
     look_at_machine(&room, root);
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f))
+    while (f && getline(&line, &size, f) >= 0)
         look_at_line(&room, root, line);
+    free(line);
     if (f)
         fclose(f);
     return room;

@@ -70,6 +70,24 @@ groups_of_version_2_have_limits(void **state)
     assert_room(root, 100, "the limit of its control group");
 }
 
+/* Its name has thousands of characters where groups are deep. */
+static void
+a_group_may_have_a_long_name(void **state)
+{
+    (void)state;
+    const char *root = work_dir(arena);
+    Str name = str_new(arena);
+    for (int i = 0; i < 30; i++)
+        str_addf(&name, "/%0*d", 60, i);
+    const char *group = str_text(&name);
+    put(root, "proc/self/cgroup", arena_printf(arena, "0::%s\n", group));
+    put(root, arena_printf(arena, "sys/fs/cgroup%s/memory.max", group),
+        "5000\n");
+    put(root, arena_printf(arena, "sys/fs/cgroup%s/memory.current", group),
+        "1000\n");
+    assert_room(root, 4000, "the limit of its control group");
+}
+
 /* In a container the group has another name outside, and its files are those
  * of the root. */
 static void
@@ -103,6 +121,7 @@ main(void)
         cmocka_unit_test(nobody_may_say),
         cmocka_unit_test(a_machine_has_what_is_free_and_swap),
         cmocka_unit_test(groups_of_version_2_have_limits),
+        cmocka_unit_test(a_group_may_have_a_long_name),
         cmocka_unit_test(groups_of_version_1_have_limits),
         cmocka_unit_test(a_process_has_limits_of_its_own),
     };

@@ -3,9 +3,11 @@
 
     ps_local_cluster.py TFDC TFD_RUN ROOT    TAP
 """
+import errno
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -23,9 +25,21 @@ def printed(cluster):
     return PRINTED.fullmatch(text).groups()
 
 
+def is_kept(target):
+    """Whether nobody else gets its port, even before a coordinator listens."""
+    host, port = target.split(":")
+    with socket.socket() as other:
+        try:
+            other.bind((host, int(port)))
+        except OSError as e:
+            return e.errno == errno.EADDRINUSE
+    return False
+
+
 def jobs(made):
     cluster = ps_tasks.start(made, "--local-cluster", "workers=2,ps=2")
     target, key, command = printed(cluster)
+    check("its port is kept for coordinators", is_kept(target))
     check("its key is for this user alone",
           stat.S_IMODE(os.stat(key).st_mode) == 0o600 and
           os.path.getsize(key) == 32)

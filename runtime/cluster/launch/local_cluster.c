@@ -34,6 +34,7 @@ typedef struct Cluster {
     Arena *arena;
     const RtLocalCluster *config;
     const char *join, *key_file;
+    int port_fd; /* keeps the port that is found; -1: one is given */
     uint8_t key[RT_JOB_KEY];
     int key_fd; /* of the key that is made; -1: one is given */
     RtSignals signals;
@@ -43,9 +44,12 @@ typedef struct Cluster {
 
 /* ---- address and key ----------------------------------------------------- */
 
+/* A port stays bound, so that it is given to nobody else.  It does not listen,
+ * and coordinators, which have SO_REUSEADDR as well, may. */
 static Status
 find_port(Cluster *c)
 {
+    int yes = 1;
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t n = sizeof at;
@@ -54,10 +58,12 @@ find_port(Cluster *c)
         return OK;
     }
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool found = fd >= 0 && bind(fd, (struct sockaddr *)&at, n) == 0 &&
-                 getsockname(fd, (struct sockaddr *)&at, &n) == 0;
-    if (fd >= 0)
-        close(fd);
+    c->port_fd = fd;
+    bool found =
+        fd >= 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        bind(fd, (struct sockaddr *)&at, n) == 0 &&
+        getsockname(fd, (struct sockaddr *)&at, &n) == 0;
     c->join = arena_printf(c->arena, "127.0.0.1:%d", ntohs(at.sin_port));
     return found ? OK : rt_system_error("a free port");
 }
@@ -232,10 +238,15 @@ run(Cluster *c)
 Status
 rt_run_local_cluster(Arena *a, const RtLocalCluster *config)
 {
-    Cluster c = {
-        .arena = a, .config = config, .key_fd = -1, .signals = {.fd = -1}};
+    Cluster c = {.arena = a,
+                 .config = config,
+                 .key_fd = -1,
+                 .port_fd = -1,
+                 .signals = {.fd = -1}};
     Status st = run(&c);
     if (c.key_fd >= 0)
         close(c.key_fd);
+    if (c.port_fd >= 0)
+        close(c.port_fd);
     return st;
 }

@@ -50,9 +50,9 @@ static const struct {
 bool
 fe_hint_is_module(const char *name)
 {
-    static const char *const modules[] = {"np",   "numpy", "torch", "tf",
-                                          "jax",  "jnp",   "keras", "F",
-                                          "math", "self"};
+    static const char *const modules[] = {"np",  "numpy", "torch", "tf",
+                                          "jax", "jnp",   "keras", "F",
+                                          "lax", "math",  "self"};
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strcmp(modules[i], name) == 0)
             return true;
@@ -130,28 +130,12 @@ static const struct {
              "= false)"},
 };
 
-/* What is written in place of a call of a name: $ is its first argument. */
 static const struct {
     const char *theirs, *instead;
 } calls[] = {
-    {"relu6", "write clip($, 0.0, 6.0)"},
-    {"hardtanh", "write clip($, -1.0, 1.0)"},
-    {"clamp", "write clip($, low, high)"},
-    {"variance", "write std($) ** 2"},
-    {"Flatten", "write reshape(x, (len(x), n)), where n is the number of "
-                "elements of a row of the batch x"},
-    {"input", "leave this line out: a value that is given to the program is a "
-              "param, declared at the top level: param a: i32 = 3, which "
-              "tfd-run --set a=4 sets"},
-    {"open",
-     "lines of a file are a dataset, declared at the top level: dataset "
-     "text = lines($, u8[80]).batch(4)"},
-    {"str", "write \"{$}\""},
-    {"enumerate",
-     "write a mut that counts: mut i = 0 before the loop, and i += "
-     "1 in it"},
-    {"isinstance", "leave it out: the types of all values are known when the "
-                   "program is compiled"},
+#define CALL(theirs, instead) {theirs, instead},
+#include "frontend/context/calls.def"
+#undef CALL
 };
 
 /* Whether a row, "size" or "size(0)", is of that call. */

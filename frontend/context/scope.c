@@ -342,7 +342,8 @@ module_note(Lower *cx, const char *module, const char *rest)
     const char *name = n ? fe_format(cx, "%.*s", n, rest + 1) : "";
     const char *args = n ? arguments_in(cx, rest + 1 + n) : NULL;
     const FeBuiltin *b = n ? fe_builtin_find(name) : NULL;
-    if (!b && !fe_hint_library(name) && fe_hint_foreign(name)) {
+    if (!b && !fe_hint_library(name) && !fe_hint_call(name) &&
+        fe_hint_foreign(name)) {
         name = fe_hint_foreign(name);
         b = fe_builtin_find(name);
     }
@@ -354,12 +355,13 @@ module_note(Lower *cx, const char *module, const char *rest)
                          "names have no module before them, and a tensor that "
                          "is declared is a variable: %s",
                          filled);
-    if (strcmp(name, "pi") == 0)
-        return "write 3.141592653589793";
     if (strcmp(module, "self") == 0)
         return fe_format(cx, "members are named without self: write %s%s%s%s",
                          name, args ? "(" : "", args ? args : "",
                          args ? ")" : "");
+    const char *call = fe_hint_call(name);
+    if (call)
+        return fe_filled(cx, call, args ? args : "x", args);
     if (b || fe_hint_library(name))
         return fe_format(cx, "names have no module before them: write %s%s%s%s",
                          name, args ? "(" : "", args ? args : "",

@@ -58,6 +58,26 @@ component_bytes(Arena *a, const IrModule *m, const IrStage *stage)
     return bytes;
 }
 
+/* A dataset that the program does not declare stands where its last stage does,
+ * and has a name of the compiler's. */
+static bool
+is_declared(const IrDataset *d)
+{
+    Loc last = d->stages.data[d->stages.len - 1].loc;
+    return d->loc.line != last.line || d->loc.col != last.col ||
+           d->loc.file != last.file || d->loc.line == 0;
+}
+
+static Status
+while_opening(const IrModule *m, const IrDataset *d, Status st)
+{
+    if (is_declared(d))
+        return status_note(st, "opening the dataset \"%s\"", d->name);
+    return status_note(st, "opening the dataset at %s:%u:%u",
+                       diag_source_name(m->diag, d->loc.file), d->loc.line,
+                       d->loc.col);
+}
+
 Status
 rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                 const RtDataOptions *options, RtNode **out)
@@ -79,8 +99,7 @@ rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                       .worker = options->worker,
                       .num_workers = options->num_workers,
                       .call_site = call_site + (uint32_t)i};
-        TRY(status_note(make_node(n, options), "opening the dataset \"%s\"",
-                        d->name));
+        TRY(while_opening(m, d, make_node(n, options)));
         last = n;
     }
     *out = last;

@@ -200,7 +200,7 @@ mistakes_are_told_before_main_begins(void **state)
         "    1 | dataset d = csv(\"table.csv\", (x: f32, z: i32))\n"
         "      |             ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
         "tfd-run: note: while opening csv(\"table.csv\") at one.tfd:1:13\n"
-        "tfd-run: note: while opening the dataset \"data\"\n");
+        "tfd-run: note: while opening the dataset at one.tfd:4:23\n");
     assert_string_equal(
         told(a, dir, "range(3).zip(npy(\"images-*.npy\", f32[2]))"),
         "tfd-run: error: one.tfd:1:26: \"images-1.npy\" has rows of u8[2], "
@@ -208,8 +208,8 @@ mistakes_are_told_before_main_begins(void **state)
         "    1 | dataset d = range(3).zip(npy(\"images-*.npy\", f32[2]))\n"
         "      |                          ^~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
         "tfd-run: note: while opening npy(\"images-1.npy\") at one.tfd:1:26\n"
-        "tfd-run: note: while opening the dataset \"data.2\"\n"
-        "tfd-run: note: while opening the dataset \"data\"\n");
+        "tfd-run: note: while opening the dataset at one.tfd:1:26\n"
+        "tfd-run: note: while opening the dataset at one.tfd:4:23\n");
 }
 
 static void

@@ -761,10 +761,13 @@ def status_by_pid():
             found = None
     check("--status PID of a job of -n", found, f"{code} {out} {err}")
     worker = min(tasks(job, "worker"))
-    for pid in [worker, os.getpid(), 2 ** 40]:
+    for pid in [worker, os.getpid(), 2 ** 31 - 1]:
         code, out, err = run("--status", str(pid))
         check("... and of what is no such job", code == 2 and not out and
               f"process {pid} is no parent of a job" in err, f"{code} {err}")
+    code, out, err = run("--status", str(2 ** 40))
+    check("... and of what is no pid", code == 2 and not out and
+          "--status needs a whole number from 1 to" in err, f"{code} {err}")
     job.send_signal(signal.SIGSTOP)
     code, out, err = run("--status", str(job.pid))
     check("... and of one that is stopped", code == 3 and not out and

@@ -459,6 +459,59 @@ find_blockers(const Fuse *f, Cluster *c)
     }
 }
 
+/* Reads, and what is computed of scalars: the rate of a step, say. */
+static bool
+is_of_scalars(const Cluster *c)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        const IrOp *op = c->ops.data[i];
+        unsigned traits = ir_op_info[op->kind].traits;
+        if (op->kind == OP_read || (traits & VIEW))
+            continue;
+        if (!(traits & ELEMENTWISE) || !pass_fuse_is_computed(op) ||
+            !pass_fuse_is_scalar(&op->results[0]->type))
+            return false;
+    }
+    return true;
+}
+
+static void
+add_needs(Fuse *f, const Cluster *c, ClusterList *list)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        const IrOpList *needs = &pass_fuse_node(f, c->ops.data[i])->needs;
+        for (int j = 0; j < needs->len; j++) {
+            Cluster *d = pass_fuse_cluster(f, needs->data[j]);
+            if (!d->placed && d != c && !pass_fuse_is_free(needs->data[j]))
+                VEC_PUSH(f->arena, *list, d);
+        }
+    }
+}
+
+/* Whether c, and what it needs that has no place yet, is of scalars: a little
+ * of it, which may come at any time. */
+static bool
+is_ready(Fuse *f, Cluster *c)
+{
+    enum { MOST = 64 };
+    ClusterList list = {0};
+    VEC_PUSH(f->arena, list, c);
+    for (int i = 0; i < list.len; i++) {
+        if (list.len > MOST || !is_of_scalars(list.data[i]))
+            return false;
+        add_needs(f, list.data[i], &list);
+    }
+    return true;
+}
+
+static void
+place_ready_blockers(Fuse *f, const Cluster *c, ClusterList *order)
+{
+    for (int i = 0; i < c->blockers.len; i++)
+        if (!c->blockers.data[i]->placed && is_ready(f, c->blockers.data[i]))
+            place_cluster(f, c->blockers.data[i], order);
+}
+
 /* One that has to come before c and has no place yet, or NULL. */
 static Cluster *
 find_blocker(Cluster *c)
@@ -467,7 +520,7 @@ find_blocker(Cluster *c)
            c->blockers.data[c->next_blocker]->placed)
         c->next_blocker++;
     return c->next_blocker < c->blockers.len ? c->blockers.data[c->next_blocker]
-                                          : NULL;
+                                             : NULL;
 }
 
 /* Places c, or lets it wait for one that has to come before. */
@@ -505,6 +558,7 @@ pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
             place_cluster(f, c, order);
         } else if (!c->placed && find_begin(f, c) == op) {
             find_blockers(f, c);
+            place_ready_blockers(f, c, order);
             place_or_wait(f, c, order);
         }
         for (; seen < order->len; seen++)

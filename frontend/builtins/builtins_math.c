@@ -90,6 +90,26 @@ fe_builtin_grad(Lower *cx, const FeArgs *in)
                    fe_arg_loc(in, 0));
 }
 
+/* Of an argument that ought to be a function. */
+static bool
+is_computed(const FeValue *f)
+{
+    return f && (f->kind == FE_TENSOR || f->kind == FE_VAR);
+}
+
+FeValue *
+fe_builtin_recompute(Lower *cx, const FeArgs *in)
+{
+    FeValue *f = fe_arg(in, 0);
+    if (!is_computed(f))
+        return fe_recompute(cx, f, in->loc);
+    return fe_error_note(
+        cx, fe_arg_loc(in, 0),
+        fe_format(cx, "write recompute(fn() = %s)", fe_arg_text(cx, in, 0)),
+        "recompute takes a function, which it calls, not %s",
+        fe_describe(cx, f));
+}
+
 /* f is lowered here, so that all that it calls is computed so, too. */
 FeValue *
 fe_builtin_precision(Lower *cx, const FeArgs *in)
@@ -101,14 +121,13 @@ fe_builtin_precision(Lower *cx, const FeArgs *in)
         return fe_error(cx, fe_arg_loc(in, 0),
                         "a precision is bf16, f16 or f32, not %s",
                         dtype_info[t].name);
-    FeValue *f = fe_arg(in, 1);
-    if (f && (f->kind == FE_TENSOR || f->kind == FE_VAR))
+    if (is_computed(fe_arg(in, 1)))
         return fe_error_note(
             cx, fe_arg_loc(in, 1),
             fe_format(cx, "write precision(%s, fn() = %s)", dtype_info[t].name,
                       fe_arg_text(cx, in, 1)),
             "precision takes a function, within which it holds, not %s",
-            fe_describe(cx, f));
+            fe_describe(cx, fe_arg(in, 1)));
     const DType *outer = cx->precision;
     cx->precision = &t;
     FeValue *result =

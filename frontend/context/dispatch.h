@@ -49,6 +49,9 @@ FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written);
 FeValue *fe_custom_gradient(Lower *cx, const AstNode *fn, FeScope *scope,
                             FeValue *(*body)(Lower *cx, FeScope *scope,
                                              const AstNode *fn));
+/* f(), a function without parameters; what it makes on its way is computed
+ * again for a gradient. */
+FeValue *fe_recompute(Lower *cx, FeValue *f, Loc loc);
 
 /* ---- vars/ -------------------------------------------------------------- */
 

@@ -433,9 +433,8 @@ ir_gpu_remedies_text(Arena *a, const IrGpuRemedies *r)
     if (r->recomputed)
         add_part(a, &text,
                  message_printf(a,
-                                "checkpointing of activations, which the "
-                                "language does not have yet, would save about "
-                                "%.3f MB",
+                                "with parts of the step in recompute(fn() = "
+                                "...) it has up to about %.3f MB less",
                                 megabytes(r->recomputed)));
     return text ? text
                 : message_part(

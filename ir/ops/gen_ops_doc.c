@@ -79,6 +79,7 @@ static const Word localities[] = {
                 "one replica"},
     {"dim", "per_replica for the rows of one replica, else the context's"},
     {"host", "host"},
+    {"first", "that of the first operand"},
     {"mirrored", "mirrored"},
     {"replica", "per_replica"},
     {"var", "the context's; per_replica for a replica's own part of a "

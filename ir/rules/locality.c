@@ -153,6 +153,16 @@ ir_locality_join(const Infer *in, int i, IrType *out)
 }
 
 const char *
+ir_locality_first(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    set_locality(out, floor_of(in->at));
+    join(out, &in->op->operands[0]->type);
+    raise_local_shape(in->module, out);
+    return NULL;
+}
+
+const char *
 ir_locality_dim(const Infer *in, int i, IrType *out)
 {
     (void)i;
@@ -293,6 +303,7 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
         join_loop(out, op, i);
         break;
     case OP_custom_gradient:
+    case OP_recompute:
         join(out, &op->operands[i]->type);
         break;
     default:
@@ -347,6 +358,7 @@ is_settled(const IrOp *op)
     case OP_for:
     case OP_while:
     case OP_custom_gradient:
+    case OP_recompute:
         return true;
     default:
         return ir_is_inferred(op->kind);

@@ -199,12 +199,22 @@ check_grad(Verify *v, const IrOp *op)
 }
 
 static const char *
-check_custom_gradient(Verify *v, const IrOp *op)
+check_recompute(Verify *v, const IrOp *op)
 {
     (void)v;
+    int n = op->num_results;
+    bool alike =
+        n <= op->num_operands && lists_alike(op->operands, n, op->results, n);
+    return alike ? NULL : MESSAGE("the results are not the first operands");
+}
+
+static const char *
+check_custom_gradient(Verify *v, const IrOp *op)
+{
     int n = op->num_results, num_inputs = op->num_operands - n;
-    if (num_inputs < 0 || !lists_alike(op->operands, n, op->results, n))
-        return MESSAGE("the results are not the first operands");
+    const char *wrong = check_recompute(v, op);
+    if (wrong)
+        return wrong;
     if (!takes(op, 0, op->results, n))
         return MESSAGE(
             "the region's arguments are not gradients of the results");
@@ -621,6 +631,7 @@ static const struct {
     {OP_kernel, check_kernel},
     {OP_grad, check_grad},
     {OP_custom_gradient, check_custom_gradient},
+    {OP_recompute, check_recompute},
     {OP_launch, check_launch},
     {OP_push, check_pushed},
     {OP_write, check_write},

@@ -442,6 +442,7 @@ void
 pass_grad_sweep(Grad *g, IrOp *op)
 {
     const IrCall *around = g->cx->m->calls;
+    int num_recomputes = g->recomputes.len;
     for (IrOp *before; op; op = before) {
         before = op->prev; /* the rule of an if replaces it */
         if (!gradient_arrived(g, op) || op->kind == OP_read)
@@ -451,6 +452,7 @@ pass_grad_sweep(Grad *g, IrOp *op)
         grad_rules[op->kind](g, op);
         g->cx->m->calls = around;
     }
+    pass_grad_compute_again(g, num_recomputes);
 }
 
 static void
@@ -646,7 +648,8 @@ static void
 note_guard(IrOp *op, void *data)
 {
     Found *f = data;
-    if (op->kind == OP_stop_gradient || op->kind == OP_custom_gradient)
+    if (op->kind == OP_stop_gradient || op->kind == OP_custom_gradient ||
+        op->kind == OP_recompute)
         VEC_PUSH(f->arena, f->guards, op);
 }
 

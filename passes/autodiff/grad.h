@@ -31,6 +31,14 @@ typedef IR_TABLE(Adjoint) Adjoints;
 
 typedef struct LoopGrad LoopGrad;
 
+/* A recompute that gradients arrived at, in a block of the sweep. */
+typedef struct Recompute {
+    IrOp *op;
+    IrValue *arrived; /* a gradient of one of its results */
+    IrBlock *b;
+    IrOp *last; /* of b, then; NULL: there was none */
+} Recompute;
+
 typedef struct Grad {
     PassCx *cx;
     Adjoints adjoints; /* of values that matter to this grad */
@@ -38,6 +46,7 @@ typedef struct Grad {
     IrBlock *b;        /* where the reverse sweep is being built */
     Loc loc;           /* of the operation whose rule runs */
     LoopGrad *loop;    /* whose body is being swept, or NULL */
+    VEC(Recompute) recomputes; /* of the sweeps that have not ended */
 } Grad;
 
 /* The gradient that has arrived at op's first result. */
@@ -86,7 +95,7 @@ IrValue *pass_grad_constant(Grad *g, const IrValue *like, double x);
  * not all replicas may reach the grad. */
 IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x);
 
-/* ---- between differentiate.c, grad_control.c and grad_loop.c ------------- */
+/* ---- between the files of the sweep -------------------------------------- */
 
 /* The adjoint of v, or NULL: it does not matter to the grad. */
 static inline Adjoint *
@@ -104,6 +113,10 @@ pass_adjoint_add(Grad *g, const IrValue *v)
 
 /* Visits op and those before it in its block, in reverse. */
 void pass_grad_sweep(Grad *g, IrOp *op);
+
+/* Replaces what the sweep uses of the recomputes that it noted, but for the
+ * first num_before, by copies. */
+void pass_grad_compute_again(Grad *g, int num_before);
 
 bool pass_values_have(const IrValues *list, const IrValue *v);
 

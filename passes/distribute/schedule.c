@@ -8,6 +8,9 @@
  * variants of one.  No start passes an assert: a replica whose assertion fails
  * takes part in no collective after it, so that nobody gets, prints or saves
  * what was made of its value.
+ *
+ * Kernels are in their order, so that an optimization_barrier has had its
+ * effect, and is removed.
  */
 #include <assert.h>
 #include "ir/ir.h"
@@ -150,11 +153,23 @@ split_collectives(const PassCx *cx, const IrUsers *users, IrBlock *b)
     return last != NULL;
 }
 
+static void
+remove_barrier(IrOp *op, void *data)
+{
+    (void)data;
+    if (op->kind != OP_optimization_barrier)
+        return;
+    ir_forward(op->results[0], op->operands[0]);
+    ir_remove(op);
+}
+
 bool
 pass_schedule(PassCx *cx)
 {
     assert(pass_stage(cx->m) == STAGE_replicated);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        ir_walk(fn->body, remove_barrier, NULL);
+        ir_apply_forwards(fn);
         if (fn->kind != FUNC_PROGRAM)
             continue;
         IrUsers users = ir_users_find(cx->arena, fn->body);

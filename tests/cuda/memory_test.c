@@ -237,7 +237,7 @@ recomputing_would_save(void **state)
     set_fake("memory:2000000");
     Ran ran = run(a, "tfd-run %s", plan);
     assert_int_equal(ran.code, 3);
-    assert_non_null(strstr(ran.err, "does not have yet, would save about "));
+    assert_non_null(strstr(ran.err, "(fn() = ...) it has up to about "));
     const char *text =
         run_ok(a,
                "tfdc %s/docs/examples/convnet.tfd --devices cuda:0 "
@@ -245,7 +245,7 @@ recomputing_would_save(void **state)
                getenv("TFD_ROOT"))
             .out;
     double all = number_after(text, "\n  in all ") / 1e6;
-    double saved = number_after(text, "does not have yet, would save about ");
+    double saved = number_after(text, "(fn() = ...) it has up to about ");
     assert_true(saved > 0.3 * all && saved < all);
 }
 

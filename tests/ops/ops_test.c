@@ -201,7 +201,8 @@ place(Arena *a, IrModule *m, const CheckOptions *options)
 static IrModule *
 as_written(Arena *a, const OpSample *s)
 {
-    if (!has_kind(s->m, OP_grad) && !has_kind(s->m, OP_custom_gradient))
+    if (!has_kind(s->m, OP_grad) && !has_kind(s->m, OP_custom_gradient) &&
+        !has_kind(s->m, OP_recompute))
         return s->m;
     IrModule *copy = ir_clone_module(s->m, a);
     CheckOptions options = {.level = 0};

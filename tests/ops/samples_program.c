@@ -285,6 +285,21 @@ build_custom_gradient(Sampler *s)
     sampler_result(s, op->results[0]);
 }
 
+/* A square, which a gradient computes again. */
+void
+build_recompute(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 1, &s->s);
+    s->refused = dtype_of(s) == DT_bool;
+    if (s->refused)
+        return;
+    IrValue *square = ir_build2(s->b, OP_mul, x, x, s->loc);
+    IrOp *op =
+        ir_build_op(s->b, OP_recompute, 2, (IrValue *[]){square, x}, s->loc);
+    ir_op_results(op, 1, &square->type);
+    sampler_result(s, op->results[0]);
+}
+
 /* ---- the world ---------------------------------------------------------- */
 
 void

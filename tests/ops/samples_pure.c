@@ -91,6 +91,15 @@ build_copy(Sampler *s)
     s->refused |= s->out->of.gradient; /* passes make it after gradients */
 }
 
+void
+build_barrier(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 1, &s->s), *y = sampler_arg(s, 0, NULL);
+    IrValue *held =
+        sampler_infer(s, sampler_op(s, s->b, 2, (IrValue *[]){x, y}));
+    sampler_result(s, held);
+}
+
 /* ---- without operands --------------------------------------------------- */
 
 void

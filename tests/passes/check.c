@@ -154,7 +154,8 @@ check_pass(Arena *a, IrModule *m, const char *pass, const CheckOptions *options)
 static void
 find_grad(IrOp *op, void *data)
 {
-    if (op->kind == OP_grad || op->kind == OP_custom_gradient)
+    if (op->kind == OP_grad || op->kind == OP_custom_gradient ||
+        op->kind == OP_recompute)
         *(bool *)data = true;
 }
 

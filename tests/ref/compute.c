@@ -728,6 +728,7 @@ static const Compute computes[NUM_OPS] = {
     [OP_dot] = compute_dot,
     [OP_reshape] = compute_same_elements,
     [OP_copy] = compute_same_elements,
+    [OP_optimization_barrier] = compute_same_elements,
     [OP_broadcast] = compute_broadcast,
     [OP_transpose] = compute_transpose,
     [OP_slice] = compute_slice,

@@ -27,6 +27,8 @@ typedef struct Again {
     IR_TABLE(bool) kept;  /* values that f uses from outside */
     IR_TABLE(Part) parts; /* of operations, by their first results */
     VEC(IrOp *) todo;
+    const IrOp *user; /* whose uses are listed */
+    IrValues uses;
     int num_wanted;
     IrCloneMap *map; /* to the copies */
     IrBlock *copies;
@@ -49,35 +51,42 @@ has_effect(IrOp *op)
     return found;
 }
 
-typedef struct Uses {
-    Arena *arena;
-    const IrOp *op;
-    IrValues values;
-} Uses;
-
 static void
 note_uses(IrOp *op, void *data)
 {
-    Uses *u = data;
+    Again *again = data;
     ir_follow_forwards(op);
     for (int i = 0; i < op->num_operands; i++)
-        if (!ir_is_inside(op->operands[i], u->op))
-            VEC_PUSH(u->arena, u->values, op->operands[i]);
+        if (!ir_is_inside(op->operands[i], again->user))
+            VEC_PUSH(again->arena, again->uses, op->operands[i]);
 }
 
-/* The values that op and its regions use, from outside of it. */
-static IrValues
-uses_of(const Again *again, IrOp *op)
+/* The values that op and its regions use, from outside of it; until the next
+ * call. */
+static const IrValues *
+uses_of(Again *again, IrOp *op)
 {
-    Uses u = {.arena = again->arena, .op = op};
-    ir_walk_op(op, note_uses, &u);
-    return u.values;
+    again->user = op;
+    again->uses.len = 0;
+    ir_walk_op(op, note_uses, again);
+    return &again->uses;
 }
 
-static Part *
-part_of(Again *again, const IrOp *op)
+static Part
+part_of(const Again *again, const IrOp *op)
 {
-    return IR_TABLE_SLOT(again->arena, again->parts, op->results[0]->number);
+    const Part *part = op->num_results
+                           ? IR_TABLE_FIND(again->parts, op->results[0]->number)
+                           : NULL;
+    return part ? *part : OUTSIDE;
+}
+
+/* It is done with later. */
+static void
+put_in(Again *again, IrOp *op, Part part)
+{
+    *IR_TABLE_SLOT(again->arena, again->parts, op->results[0]->number) = part;
+    VEC_PUSH(again->arena, again->todo, op);
 }
 
 static void
@@ -86,10 +95,9 @@ add_inside(Again *again, const IrValue *v)
     const bool *kept = IR_TABLE_FIND(again->kept, v->number);
     IrOp *op = v->def;
     if (!op || (kept && *kept) || op->block != again->of->op->block ||
-        *part_of(again, op) != OUTSIDE || has_effect(op))
+        part_of(again, op) != OUTSIDE || has_effect(op))
         return;
-    *part_of(again, op) = INSIDE;
-    VEC_PUSH(again->arena, again->todo, op);
+    put_in(again, op, INSIDE);
 }
 
 static void
@@ -103,9 +111,9 @@ find_inside(Again *again)
     for (int i = 0; i < op->num_results; i++)
         add_inside(again, op->operands[i]);
     while (again->todo.len) {
-        IrValues uses = uses_of(again, VEC_POP(again->todo));
-        for (int i = 0; i < uses.len; i++)
-            add_inside(again, uses.data[i]);
+        const IrValues *uses = uses_of(again, VEC_POP(again->todo));
+        for (int i = 0; i < uses->len; i++)
+            add_inside(again, uses->data[i]);
     }
 }
 
@@ -116,11 +124,10 @@ want(Again *again, const IrValues *uses)
 {
     for (int i = 0; i < uses->len; i++) {
         IrOp *op = uses->data[i]->def;
-        if (!op || *part_of(again, op) != INSIDE)
+        if (!op || part_of(again, op) != INSIDE)
             continue;
-        *part_of(again, op) = WANTED;
+        put_in(again, op, WANTED);
         again->num_wanted++;
-        VEC_PUSH(again->arena, again->todo, op);
     }
 }
 
@@ -128,29 +135,19 @@ want(Again *again, const IrValues *uses)
 static void
 find_wanted(Again *again, IrOp *user)
 {
-    for (; user; user = user->next) {
-        IrValues uses = uses_of(again, user);
-        want(again, &uses);
-    }
-    while (again->todo.len) {
-        IrValues uses = uses_of(again, VEC_POP(again->todo));
-        want(again, &uses);
-    }
-}
-
-static bool
-is_wanted(Again *again, const IrOp *op)
-{
-    return op->num_results && *part_of(again, op) == WANTED;
+    for (; user; user = user->next)
+        want(again, uses_of(again, user));
+    while (again->todo.len)
+        want(again, uses_of(again, VEC_POP(again->todo)));
 }
 
 /* What op uses from outside of f goes through a barrier, once. */
 static void
 hold_back(Again *again, IrOp *op)
 {
-    IrValues uses = uses_of(again, op);
-    for (int i = 0; i < uses.len; i++) {
-        IrValue *v = uses.data[i];
+    const IrValues *uses = uses_of(again, op);
+    for (int i = 0; i < uses->len; i++) {
+        IrValue *v = uses->data[i];
         bool is_constant = v->def && v->def->kind == OP_constant;
         if (!is_constant && ir_clone_get(again->map, v) == v)
             ir_clone_set(again->map, v,
@@ -163,10 +160,11 @@ static void
 copy_wanted(Again *again)
 {
     IrOp *end = again->of->op, *op = end;
-    for (int left = again->num_wanted; left; left -= is_wanted(again, op))
+    for (int left = again->num_wanted; left;
+         left -= part_of(again, op) == WANTED)
         op = op->prev;
     for (; op != end; op = op->next) {
-        if (!is_wanted(again, op))
+        if (part_of(again, op) != WANTED)
             continue;
         hold_back(again, op);
         ir_clone_op(again->map, op, again->copies);
@@ -179,7 +177,7 @@ use_copies(IrOp *op, void *data)
     Again *again = data;
     for (int i = 0; i < op->num_operands; i++) {
         const IrOp *def = op->operands[i]->def;
-        if (def && is_wanted(again, def))
+        if (def && part_of(again, def) == WANTED)
             op->operands[i] = ir_clone_get(again->map, op->operands[i]);
     }
 }

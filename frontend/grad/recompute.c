@@ -56,17 +56,14 @@ note_used(IrOp *op, void *data)
 
 /* ---- results ------------------------------------------------------------- */
 
-/* Whether gradients flow through leaf to what f is made of. */
+/* Whether f makes leaf, and gradients flow through it. */
 static bool
 is_made(const Recomputed *r, const FeValue *leaf)
 {
-    const IrOp *op = leaf->kind == FE_TENSOR ? leaf->tensor->def : NULL;
-    if (!op || op->block != r->cx->block ||
-        !dtype_is_float(leaf->tensor->type.dtype))
+    if (leaf->kind != FE_TENSOR || !dtype_is_float(leaf->tensor->type.dtype))
         return false;
-    while (op && op != r->before)
-        op = op->next;
-    return r->before == NULL || op == NULL;
+    const bool *seen = IR_TABLE_FIND(r->seen, leaf->tensor->number);
+    return seen && *seen;
 }
 
 /* The results of f with those of a recompute in place of what f makes. */
@@ -77,6 +74,8 @@ through_recompute(Recomputed *r, FeValue *result, Loc loc)
     FeValues leaves = {0};
     VEC(IrType) types = {0};
     fe_value_leaves(cx->arena, result, &leaves);
+    for (IrOp *op = first_op(r); op; op = op->next)
+        ir_walk_op(op, note_made, r);
     for (int i = 0; i < leaves.len; i++) {
         if (!is_made(r, leaves.data[i]))
             continue;
@@ -86,14 +85,13 @@ through_recompute(Recomputed *r, FeValue *result, Loc loc)
     if (types.len == 0 || !fe_check_can_emit(cx, loc))
         return result;
     for (IrOp *op = first_op(r); op; op = op->next)
-        ir_walk_op(op, note_made, r);
-    for (IrOp *op = first_op(r); op; op = op->next)
         ir_walk_op(op, note_used, r);
     IrOp *op = ir_build_op(cx->block, OP_recompute, r->operands.len,
                            r->operands.data, loc);
     ir_op_results(op, types.len, types.data);
-    for (int i = 0, k = 0; i < leaves.len; i++)
-        if (is_made(r, leaves.data[i]))
+    for (int i = 0, k = 0; i < leaves.len && k < types.len; i++)
+        if (leaves.data[i]->kind == FE_TENSOR &&
+            leaves.data[i]->tensor == r->operands.data[k])
             leaves.data[i] = fe_value_tensor(cx->arena, op->results[k++]);
     FeValue *const *next = leaves.data;
     return fe_value_rebuild(cx->arena, result, &next);

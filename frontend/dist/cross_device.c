@@ -2,6 +2,7 @@
  * cross_device.c - cross-device operations
  */
 #include "frontend/dist/cross_device.h"
+#include "frontend/dist/strategy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,18 +67,10 @@ read_packs(Arena *a, const char *value, FeCrossDevice *out)
 static const char *
 read_device(Arena *a, const char *value, FeCrossDevice *out)
 {
-    IrDevices devices = {0};
-    const char *wrong = ir_devices_parse(a, value, &devices);
-    if (wrong)
-        return wrong;
-    if (devices.len != 1)
-        return message_printf(a,
-                              "reduce_to_device is one device, as cpu:1, not "
-                              "\"%s\"",
-                              value);
-    out->has_device = true;
-    out->device = devices.data[0];
-    return NULL;
+    const char *wrong =
+        fe_one_device(a, "reduce_to_device", "cpu:1", value, &out->device);
+    out->has_device = !wrong;
+    return wrong;
 }
 
 /* Sums have one order (D2), so there is one function to add with. */

@@ -309,19 +309,24 @@ choose_options(Lower *cx, const Choice *c)
 }
 
 const char *
-fe_parameter_device(Arena *a, const char *text, IrDevice *out)
+fe_one_device(Arena *a, const char *setting, const char *example,
+              const char *text, IrDevice *out)
 {
     IrDevices devices = {0};
     const char *wrong = ir_devices_parse(a, text, &devices);
     if (wrong)
         return wrong;
     if (devices.len != 1)
-        return message_printf(a,
-                              "parameter_device is one device, as cpu:0, not "
-                              "\"%s\"",
-                              text);
+        return message_printf(a, "%s is one device, as %s, not \"%s\"", setting,
+                              example, text);
     *out = devices.data[0];
     return NULL;
+}
+
+const char *
+fe_parameter_device(Arena *a, const char *text, IrDevice *out)
+{
+    return fe_one_device(a, "parameter_device", "cpu:0", text, out);
 }
 
 /* Where central storage has its variables: on the device of a replica. */

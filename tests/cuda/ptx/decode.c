@@ -648,28 +648,71 @@ parse_fragment(Parser *p, Insn *i, int num, Type t, bool is_dst)
     ptx_expect(&p->x, '}');
 }
 
-/* mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 d, a, b, c: of all lanes
- */
+static bool
+take_words(Opcode *o, const char *const *words, size_t num)
+{
+    bool known = true;
+    for (size_t n = 0; n < num; n++)
+        known = known && take_word(o, words[n]);
+    return known;
+}
+
+/* A warp operation of all lanes. */
+static void
+begin_of_all(Parser *p, Insn *i, Execute *execute)
+{
+    i->execute = execute;
+    i->flow = FLOW_WARP;
+    add_src(i, ptx_constant(p, 0xffffffff, 4));
+}
+
+/* mma.sync.aligned.SHAPE.row.col.f32.TYPE.TYPE.f32 d, a, b, c */
 static void
 decode_mma(Parser *p, Opcode *o, Insn *i)
 {
-    static const char *const words[] = {"sync", "aligned", "m16n8k8",
-                                        "row",  "col",     "f32",
-                                        "tf32", "tf32",    "f32"};
-    bool known = true;
-    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
-        known = known && take_word(o, words[n]);
-    if (!all_used(p, o, known))
+    static const char *const words[][9] = {
+#define MMA_WORDS(shape, type)                                                 \
+    {"sync", "aligned", shape, "row", "col", "f32", type, type, "f32"}
+        [MMA_TF32] = MMA_WORDS("m16n8k8", "tf32"),
+        [MMA_BF16] = MMA_WORDS("m16n8k16", "bf16"),
+        [MMA_F16] = MMA_WORDS("m16n8k16", "f16"),
+#undef MMA_WORDS
+    };
+    enum { NUM_KINDS = sizeof words / sizeof *words, NUM_WORDS = 9 };
+    int kind = 0;
+    Opcode all = *o;
+    while (!take_words(o, words[kind], NUM_WORDS) && ++kind < NUM_KINDS)
+        *o = all;
+    if (!all_used(p, o, kind < NUM_KINDS))
         return;
-    i->execute = ptx_mma;
-    i->flow = FLOW_WARP;
-    add_src(i, ptx_constant(p, 0xffffffff, 4));
+    i->mode = (uint8_t)kind;
+    begin_of_all(p, i, ptx_mma);
     parse_fragment(p, i, 4, TYPE_f32, true);
     static const int nums[] = {4, 2, 4};
     for (int n = 0; n < 3; n++) {
         ptx_expect(&p->x, ',');
         parse_fragment(p, i, nums[n], n < 2 ? TYPE_b32 : TYPE_f32, false);
     }
+}
+
+/* ldmatrix.sync.aligned.m8n8.x4{.trans}.shared.b16 d, [a] */
+static void
+decode_ldmatrix(Parser *p, Opcode *o, Insn *i)
+{
+    static const char *const words[] = {"sync", "aligned", "m8n8", "x4"};
+    enum { NUM_WORDS = sizeof words / sizeof *words, BYTES = 16 };
+    bool known = take_words(o, words, NUM_WORDS);
+    i->mode = take_word(o, "trans");
+    known = known && take_word(o, "shared") && take_word(o, "b16");
+    if (!all_used(p, o, known))
+        return;
+    Access *a = &i->access;
+    *a = (Access){.space = SPACE_SHARED, .size = 4, .count = 4, .width = 4};
+    note_grain(p, SPACE_SHARED, BYTES);
+    begin_of_all(p, i, ptx_exec_load_matrices);
+    parse_fragment(p, i, 4, TYPE_b32, true);
+    ptx_expect(&p->x, ',');
+    add_src(i, ptx_parse_address(p, SPACE_SHARED, &a->offset, &a->narrow));
 }
 
 /* ---- all ---------------------------------------------------------------- */
@@ -685,7 +728,7 @@ static const struct {
     {"bar", decode_bar},     {"barrier", decode_bar},
     {"shfl", decode_shfl},   {"vote", decode_vote},
     {"redux", decode_redux}, {"activemask", decode_activemask},
-    {"mma", decode_mma},
+    {"mma", decode_mma},     {"ldmatrix", decode_ldmatrix},
 };
 
 static void

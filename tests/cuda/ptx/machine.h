@@ -119,7 +119,8 @@ void ptx_note_read(const Range *r, uint64_t distance, uint32_t bytes);
 /* Tells the launch's observer of an access to global memory. */
 void ptx_observe(Warp *w, const uint64_t *addresses, uint32_t bytes,
                  uint32_t lanes, bool stores);
-Execute ptx_exec_load, ptx_exec_store, ptx_exec_load_param;
+Execute ptx_exec_load, ptx_exec_load_matrices, ptx_exec_store,
+    ptx_exec_load_param;
 
 /* ---- shadow.c ----------------------------------------------------------- */
 
@@ -165,6 +166,8 @@ Execute ptx_shfl, ptx_vote, ptx_redux, ptx_activemask, ptx_bar_warp;
 
 /* ---- mma.c ------------------------------------------------------------- */
 
+/* What is multiplied: an instruction's mode. */
+enum { MMA_TF32, MMA_BF16, MMA_F16 };
 Execute ptx_mma;
 
 /* ---- convert.c ---------------------------------------------------------- */

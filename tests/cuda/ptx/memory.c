@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+enum { MATRIX_LINES = 8 }; /* of ldmatrix, each of which a lane points to */
+
 /* Where the elements of a warp's access are. */
 typedef struct Place {
     Space space;
@@ -246,13 +248,15 @@ stride_of(const Place *p, uint32_t lanes)
     return bad ? -1 : (int64_t)stride;
 }
 
+/* A warp operation has its mask before the address. */
 static void
 locate(Warp *w, const Insn *i, Place *p, uint32_t lanes, bool writes)
 {
     const Access *a = &i->access;
+    Operand at = i->src[i->flow == FLOW_WARP];
     p->space = (Space)a->space;
     p->bytes = (uint32_t)a->size * a->count;
-    read_addresses(w, i->src[0], a->narrow, a->offset, lanes, p->address);
+    read_addresses(w, at, a->narrow, a->offset, lanes, p->address);
     if (p->space == SPACE_GENERIC)
         p->space = resolve_generic(w, i, p, lanes);
     if (w->block->checks & PTX_CHECK_ALIGNMENT)
@@ -467,6 +471,36 @@ ptx_exec_load(Warp *w, const Insn *i, uint32_t lanes)
     locate(w, i, &p, lanes, false);
     touch(w, i, &p, lanes, i->access.is_nc ? TOUCH_READ_NC : TOUCH_READ);
     load_elements(w, i, &p, lanes);
+}
+
+/* Two neighbours of matrix number n, or one above the other. */
+static uint32_t
+halves_of_matrix(const Place *p, int n, uint32_t lane, bool is_turned)
+{
+    uint8_t *const *line = &p->host[n * MATRIX_LINES];
+    uint32_t major = lane / 4, minor = lane % 4;
+    uint16_t x[2];
+    if (is_turned) {
+        memcpy(&x[0], line[2 * minor] + major * sizeof *x, sizeof *x);
+        memcpy(&x[1], line[2 * minor + 1] + major * sizeof *x, sizeof *x);
+    } else {
+        memcpy(x, line[major] + minor * sizeof x, sizeof x);
+    }
+    return (uint32_t)x[1] << 16 | x[0];
+}
+
+void
+ptx_exec_load_matrices(Warp *w, const Insn *i, uint32_t lanes)
+{
+    Place p;
+    if (lanes != ALL_LANES)
+        ptx_violate(w, i, (uint32_t)__builtin_ctz(lanes), PTX_BAD_WARP_OP, 0,
+                    "some lanes of the warp have ended");
+    locate(w, i, &p, lanes, false);
+    touch(w, i, &p, lanes, TOUCH_READ);
+    for (int n = 0; n < i->num_dst; n++)
+        FOR_LANES(l)
+    LANES(uint32_t, w, i->dst[n])[l] = halves_of_matrix(&p, n, l, i->mode);
 }
 
 void

@@ -38,7 +38,7 @@ static void
 count_access(const Insn *i, uint64_t times, PtxMix *mix)
 {
     const Access *a = &i->access;
-    bool loads = begins_with(i->name, "ld.");
+    bool loads = begins_with(i->name, "ld");
     uint64_t lane = (uint64_t)a->size * a->count;
     uint64_t bytes = times * lane * NUM_LANES;
     uint64_t wide = lane == 16 ? bytes : 0;
@@ -81,7 +81,8 @@ count_insn(const Insn *i, uint64_t times, PtxMix *mix)
     mix->warp_ops += i->flow == FLOW_WARP ? times : 0;
     if (begins_with(i->name, "cp.async.c") && i->access.size)
         count_async(i, times, mix);
-    else if (begins_with(i->name, "ld.") || begins_with(i->name, "st."))
+    else if (begins_with(i->name, "ld.") || begins_with(i->name, "st.") ||
+             begins_with(i->name, "ldmatrix."))
         count_access(i, times, mix);
 }
 

@@ -104,10 +104,11 @@ static const OptionRow rows[NUM_OPTS] = {
                        .help = "how products of matrices and convolutions "
                                "are added: to the same bits everywhere (exact, "
                                "the default); on GPUs by tensor cores, with "
-                               "operands rounded to TF32 and an order of their "
-                               "own; or those of bf16 in the order of x86's "
-                               "vdpbf16ps, again to the same bits everywhere, "
-                               "faster on CPUs that have it and no AMX"},
+                               "operands of f32 rounded to TF32 and an order "
+                               "of their own; or those of bf16 in the order "
+                               "of x86's vdpbf16ps, again to the same bits "
+                               "everywhere, faster on CPUs that have it and no "
+                               "AMX"},
     [OPT_CHECK_NAN] = {.name = "check-nan",
                        .help = "each operation in a kernel of its own, so that "
                                "tfd-run --check-nan names the one that makes a "

@@ -145,32 +145,32 @@ be_kernel_append(Arena *a, KBlock *b, const KNode *node)
 }
 
 /* Operations whose operands are looked at, from the last back. */
-enum { BF16_DEPTH = 6 };
+enum { FIT_DEPTH = 6 };
 
 static bool
-is_bf16_within(const KNode *n, int depth)
+fits_within(const KNode *n, DType dtype, int depth)
 {
     if (n->dtype == DT_bool)
         return true;
     if (n->kind == K_LOAD)
-        return n->load.array->dtype == DT_bf16;
+        return n->load.array->dtype == dtype;
     if (n->kind == K_CONST)
-        return scalar_cast(n->constant, DT_bf16).f == n->constant.f;
+        return scalar_cast(n->constant, dtype).f == n->constant.f;
     if (n->kind != K_MAP || n->dtype != DT_f32 || depth == 0)
         return false;
     if (n->map.op == OP_cast)
-        return n->map.to == DT_bf16;
+        return n->map.to == dtype;
     for (int i = 0; i < n->map.num_args; i++) {
-        if (!is_bf16_within(n->map.args[i], depth - 1))
+        if (!fits_within(n->map.args[i], dtype, depth - 1))
             return false;
     }
     return ir_op_code(n->map.op)->exact;
 }
 
 bool
-be_kernel_is_bf16(const KNode *n)
+be_kernel_fits(const KNode *n, DType dtype)
 {
-    return n->dtype == DT_f32 && is_bf16_within(n, BF16_DEPTH);
+    return n->dtype == DT_f32 && fits_within(n, dtype, FIT_DEPTH);
 }
 
 KBlock *

@@ -23,8 +23,9 @@ int be_kernel_args(const KNode *n, KNode **args);
 /* The index expression of n, or NULL. */
 KIndex *be_kernel_index(KNode *n);
 
-/* Whether each value of n is one of bf16, as is easily seen. */
-bool be_kernel_is_bf16(const KNode *n);
+/* Whether each value of n, an f32, is one of dtype (bf16 or f16), as is easily
+ * seen. */
+bool be_kernel_fits(const KNode *n, DType dtype);
 
 /* Calls visit on each node in the order of the text. */
 void be_kernel_walk(KBlock *b, void (*visit)(KNode *n, void *data), void *data);

@@ -94,7 +94,7 @@ set_kept(const IrOp *op, const View *view, View *at, IrAttrName batch,
 static KNode *
 paired(Build *b, Expr *x)
 {
-    bool known = be_kernel_is_bf16(&x->node);
+    bool known = be_kernel_fits(&x->node, DT_bf16);
     return known ? &x->node : &be_expr_cast(b, x, DT_bf16)->node;
 }
 

@@ -250,7 +250,8 @@ check_contract(Check *c, const KNode *n)
                       n->contract.y->dtype != n->dtype || n->dtype == DT_bool))
         fail(c, "%%%d multiplies elements of the wrong dtype", n->id);
     if (!c->error && n->contract.pairs &&
-        !(be_kernel_is_bf16(n->contract.x) && be_kernel_is_bf16(n->contract.y)))
+        !(be_kernel_fits(n->contract.x, DT_bf16) &&
+          be_kernel_fits(n->contract.y, DT_bf16)))
         fail(c, "%%%d adds pairs of elements that may not be bf16", n->id);
     if (!c->error && n->contract.tf32 && n->dtype != DT_f32)
         fail(c, "%%%d rounds elements to TF32 that are not f32", n->id);

@@ -156,16 +156,46 @@ has_one_load(Emit *e, const PtxTiles *t, const PtxOperand *o)
     return loads == 1;
 }
 
-/* What tensor cores multiply is rounded on its way. */
+/* The type of elements in shared memory. */
+static DType
+staged_dtype(const PtxTiles *t)
+{
+    if (t->mma == PTX_MMA_BF16)
+        return DT_bf16;
+    return t->mma == PTX_MMA_F16 ? DT_f16 : t->contract->dtype;
+}
+
+enum { LEAST_COPY = 4 }; /* bytes that cp.async copies */
+
+/* What is rounded to TF32 passes through registers. */
 static void
 find_copy(Emit *e, const PtxTiles *t, PtxOperand *o)
 {
     const KNode *n = o->value;
-    if (n->kind == K_LOAD && !t->tf32 &&
-        n->load.array->dtype == t->contract->dtype &&
-        (int)dtype_info[n->load.array->dtype].bytes == t->bytes &&
-        has_one_load(e, t, o))
+    if (n->kind == K_LOAD && t->mma != PTX_MMA_TF32 &&
+        n->load.array->dtype == staged_dtype(t) &&
+        (int)dtype_info[n->load.array->dtype].bytes == t->element_bytes &&
+        o->neighbours * t->element_bytes >= LEAST_COPY && has_one_load(e, t, o))
         o->copied = n;
+}
+
+/* ---- tensor cores ------------------------------------------------------- */
+
+static bool
+operands_fit(const PtxTiles *t, DType dtype)
+{
+    return be_kernel_fits(t->operands[PTX_ROWS].value, dtype) &&
+           be_kernel_fits(t->operands[PTX_COLUMNS].value, dtype);
+}
+
+static PtxMma
+mma_of(const PtxTiles *t)
+{
+    if (!t->contract->contract.tf32)
+        return PTX_NO_MMA;
+    if (operands_fit(t, DT_bf16))
+        return PTX_MMA_BF16;
+    return operands_fit(t, DT_f16) ? PTX_MMA_F16 : PTX_MMA_TF32;
 }
 
 /* ---- the rest of the kernel --------------------------------------------- */
@@ -269,8 +299,9 @@ be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *out)
     if (!is_worth_it(e->k, &t))
         return;
     t.is_float = dtype_is_float(t.contract->dtype);
-    t.tf32 = t.contract->contract.tf32;
+    t.mma = mma_of(&t);
     t.bytes = dtype_info[dtype_compute(t.contract->dtype)].bytes == 8 ? 8 : 4;
+    t.element_bytes = be_ptx_has_halves(&t) ? 2 : t.bytes;
     for (int side = 0; side < PTX_NUM_SIDES; side++) {
         find_slice(e, &t, &t.operands[side]);
         find_direction(e, &t, &t.operands[side]);

@@ -4,7 +4,7 @@
  * An operand that is no more than a load is copied by cp.async, which brings
  * zeros where its guard is false; others are computed in registers, by the
  * slice of the kernel that makes them, while the products of the step before
- * are added, as are those that are turned, or rounded for tensor cores.  What
+ * are added, as are those that are turned, or narrowed for tensor cores.  What
  * lies beyond the matrix is zero: its sums are not used.
  *
  * No two lanes of eight that access 16 bytes each meet in a bank.  Elements
@@ -13,7 +13,8 @@
  * those of neighbouring threads: a thread's rows are `places` apart, though it
  * has neighbouring elements of the matrix.  Tensor cores and turned operands
  * have rows and columns in their order, and pad the lines of products, too
- * (be_ptx_panel_line).
+ * (be_ptx_panel_line).  Elements of bf16 and f16 are loaded as matrices of 8 x
+ * 8 by ldmatrix, for which eight lanes have the addresses of lines.
  */
 #include "backend/ptx/ptx_stage.h"
 
@@ -46,7 +47,7 @@ times(const PtxTile *t, Val x, int64_t by)
 static int
 run_of_thread(const PtxTile *t, PtxSide side)
 {
-    if (!t->t->tf32)
+    if (!t->t->mma)
         return t->vector;
     return side == PTX_ROWS ? 1 : PTX_MMA_COLUMNS;
 }
@@ -70,7 +71,7 @@ be_ptx_element_of(const PtxTile *t, PtxSide side, Val number, Val place)
 static Val
 at_element(const PtxTile *t, Val memory, Val element)
 {
-    return be_offset(t->p->e.u, memory, times(t, element, t->t->bytes));
+    return be_offset(t->p->e.u, memory, times(t, element, t->t->element_bytes));
 }
 
 static void
@@ -91,6 +92,33 @@ open_panel(PtxTile *t, PtxSide side, Val place)
     o->own = at_element(t, o->memory, times(t, place, between));
 }
 
+/* From eight rows or columns of a warp to its next ones. */
+static int64_t
+between_eights(const PtxTile *t, PtxSide side)
+{
+    return (int64_t)t->panels[side].places * run_of_thread(t, side);
+}
+
+/* The matrices of an ldmatrix, whose lines lanes 8 i to 8 i + 7 point to: of
+ * two eights of rows or columns and two eights of products, in the order of the
+ * operands of mma.  Where this lane's line begins: *line, its row or column,
+ * and *product. */
+static void
+find_matrix_line(const PtxTile *t, PtxSide side, Val lane, Val *line,
+                 Val *product)
+{
+    Emit *e = &t->p->e;
+    bool is_along_k = be_ptx_lies_along_k(t->panels[side].operand);
+    Val matrix = divided(t, lane, PTX_MMA_DOWN);
+    Val number = remainder_of(t, lane, PTX_MMA_DOWN);
+    Val inner = remainder_of(t, matrix, 2), outer = divided(t, matrix, 2);
+    *line = side == PTX_ROWS ? inner : outer;
+    *line = times(t, *line, between_eights(t, side));
+    *product = times(t, side == PTX_ROWS ? outer : inner, PTX_MMA_DOWN);
+    Val *moves = is_along_k ? line : product;
+    *moves = be_add(e->u, *moves, number);
+}
+
 /* Where the lanes of tensor cores load from, of which this one is number `lane`
  * of its warp: its row or column of the first, and its first product. */
 static void
@@ -100,8 +128,11 @@ open_lanes(PtxTile *t, PtxSide side, Val lane)
     BeUnit *u = t->p->e.u;
     int across = side == PTX_ROWS ? PTX_MMA_DOWN : PTX_MMA_ACROSS;
     Val first = times(t, divided(t, o->place, across), PTX_MMA_DOWN);
-    Val line = be_add(u, first, divided(t, lane, PTX_MMA_ACROSS));
+    Val line = divided(t, lane, PTX_MMA_ACROSS);
     Val product = remainder_of(t, lane, PTX_MMA_ACROSS);
+    if (be_ptx_has_halves(t->t))
+        find_matrix_line(t, side, lane, &line, &product);
+    line = be_add(u, first, line);
     Val element = be_ptx_lies_along_k(o->operand)
                       ? be_add(u, times(t, line, o->line), product)
                       : be_add(u, times(t, product, o->line), line);
@@ -118,7 +149,7 @@ be_ptx_panels_open(PtxTile *t)
     int down = be_ptx_tile_places(t->shape, PTX_ROWS);
     int across = be_ptx_tile_places(t->shape, PTX_COLUMNS);
     int lanes = down * across < PTX_WARP ? down * across : PTX_WARP;
-    int most = t->t->tf32 ? PTX_MMA_ACROSS : 8;
+    int most = t->t->mma ? PTX_MMA_ACROSS : 8;
     int columns = across < most ? across : most;
     if (columns * down < lanes)
         columns = lanes / down;
@@ -133,7 +164,7 @@ be_ptx_panels_open(PtxTile *t)
     column = be_add(e->u, column, times(t, warp_column, columns));
     open_panel(t, PTX_ROWS, row);
     open_panel(t, PTX_COLUMNS, column);
-    for (int side = 0; side < PTX_NUM_SIDES && t->t->tf32; side++)
+    for (int side = 0; side < PTX_NUM_SIDES && t->t->mma; side++)
         open_lanes(t, (PtxSide)side, lane);
 }
 
@@ -159,7 +190,7 @@ locate_part(const PtxTile *t, PtxSide side, PtxPart *part, Val number)
     if (o->operand->along_k) {
         Val i = divided(t, outer, o->places);
         Val place = remainder_of(t, outer, o->places);
-        bool is_straight = t->t->tf32 || o->operand->turned;
+        bool is_straight = t->t->mma || o->operand->turned;
         Val element =
             is_straight ? outer : be_ptx_element_of(t, side, i, place);
         part->element = be_add(u, o->first, element);
@@ -195,7 +226,7 @@ to_part(const PtxTile *t, const PtxPanel *o, int i)
     int64_t line = before / run, place = before % run * o->operand->neighbours;
     int64_t elements =
         o->operand->turned ? place * o->line + line : line * o->line + place;
-    return elements * t->t->bytes;
+    return elements * t->t->element_bytes;
 }
 
 /* Whether all parts of a thread are of the same rows or columns, and so differ
@@ -381,7 +412,7 @@ copied_from(const PtxTile *t, PtxPanel *o, const PtxPart *part)
     if (i > 0 && parts_are_products(t, o) && steps_are_rows(t) &&
         is_linear(t, o)) {
         const KVar *last = t->t->products.vars[t->t->products.count - 1];
-        int64_t step = be_index_coef(&n->load.at, last).c * t->t->bytes;
+        int64_t step = be_index_coef(&n->load.at, last).c * t->t->element_bytes;
         return be_offset_const(e->u, o->from, step * products_between(t, o, i));
     }
     EmitAddress a = be_address_of(e, &n->load.at);
@@ -408,7 +439,7 @@ copy_part(const PtxTile *t, PtxPanel *o, const PtxPart *part, Val first,
         condition = condition ? be_and(u, condition, guard) : guard;
     }
     emit_copy(t, destination(t, o, part, buffer), from,
-              o->operand->neighbours * t->t->bytes, condition);
+              o->operand->neighbours * t->t->element_bytes, condition);
 }
 
 /* ---- values ------------------------------------------------------------- */
@@ -447,16 +478,13 @@ fetch_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first,
     fetched->count += num;
 }
 
-/* A value as it is multiplied: for tensor cores rounded to TF32, ties away from
- * zero. */
-static Val
-rounded(const PtxTile *t, const PtxOperand *o, Val x)
+static void
+store_turned(const PtxTile *t, const PtxPanel *o, Val to, const Val *fetched)
 {
     BeUnit *u = t->p->e.u;
-    if (!t->t->tf32 || be_kernel_is_bf16(o->value))
-        return x;
-    x = be_intrinsic(u, "llvm.nvvm.f2tf32.rna", NULL, 0, &x, 1);
-    return LLVMBuildBitCast(u->builder, x, t->type, "");
+    int64_t line = (int64_t)o->line * t->t->element_bytes;
+    for (int i = 0; i < o->operand->neighbours; i++)
+        be_ptx_store_lanes(t, &fetched[i], 1, be_offset_const(u, to, i * line));
 }
 
 static void
@@ -465,19 +493,18 @@ store_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val buffer,
 {
     BeUnit *u = t->p->e.u;
     Val x[BE_MAX_ROWS], to = destination(t, o, part, buffer);
-    int num = o->operand->neighbours;
-    int together = num < t->vector ? num : t->vector;
-    for (int i = 0; i < num; i++)
-        x[i] = rounded(t, o->operand, fetched[i]);
-    for (int i = 0; i < num && o->operand->turned; i++)
-        be_ptx_store_lanes(
-            t, &x[i], 1,
-            be_offset_const(u, to, (int64_t)i * o->line * t->t->bytes));
-    if (o->operand->turned)
+    int num = o->operand->neighbours, vector = be_ptx_element_vector(t->t);
+    if (o->operand->turned) {
+        store_turned(t, o, to, fetched);
         return;
-    for (int i = 0; i < num; i += together)
-        be_ptx_store_lanes(t, &x[i], together,
-                           be_offset_const(u, to, (int64_t)i * t->t->bytes));
+    }
+    for (int i = 0; i < num; i += vector) {
+        int count = num - i < vector ? num - i : vector;
+        int words = be_ptx_narrow(t, o->operand, &fetched[i], count, x);
+        be_ptx_store_lanes(
+            t, x, words,
+            be_offset_const(u, to, (int64_t)i * t->t->element_bytes));
+    }
 }
 
 /* ---- steps -------------------------------------------------------------- */
@@ -579,7 +606,7 @@ between(const PtxTile *t, const PtxPanel *o, int i)
         be_ptx_lies_along_k(o->operand)
             ? (int64_t)i * o->places * o->line
             : (int64_t)(i / t->vector) * t->vector * o->places + i % t->vector;
-    return elements * t->t->bytes;
+    return elements * t->t->element_bytes;
 }
 
 static Val
@@ -607,7 +634,7 @@ be_ptx_fragment_load(PtxTile *t, PtxSide side, Val buffer, int product,
     const PtxPanel *o = &t->panels[side];
     BeUnit *u = t->p->e.u;
     Val own = be_offset(u, o->own, buffer);
-    int64_t bytes = t->t->bytes;
+    int64_t bytes = t->t->element_bytes;
     if (!be_ptx_lies_along_k(o->operand)) {
         for (int j = 0; j < t->vector; j++)
             load_for_product(
@@ -638,27 +665,47 @@ be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
     own = at_element(t, own, product);
     for (int i = 0; i < o->each; i++)
         out[i] = be_load(u, t->type, be_offset_const(u, own, between(t, o, i)),
-                         (unsigned)t->t->bytes);
+                         (unsigned)t->t->element_bytes);
 }
 
 /* ---- lanes of tensor cores ----------------------------------------------- */
 
-void
-be_ptx_lanes_load(PtxTile *t, PtxSide side, Val buffer, int product, Val *x)
+/* Where this lane loads from for eight rows or columns, number i of the warp's,
+ * and the products from `product` on. */
+static Val
+lane_at(const PtxTile *t, PtxSide side, Val buffer, int i, int product)
 {
     const PtxPanel *o = &t->panels[side];
     BeUnit *u = t->p->e.u;
-    Val own = be_offset(u, o->own, buffer);
-    bool along_k = be_ptx_lies_along_k(o->operand);
-    int run = run_of_thread(t, side), num = o->each / run;
-    int64_t next = (int64_t)o->places * run;
-    for (int i = 0; i < num; i++) {
-        int64_t element = along_k ? i * next * o->line + product
-                                  : product * (int64_t)o->line + i * next;
-        x[i] =
-            be_load(u, u->i32, be_offset_const(u, own, element * t->t->bytes),
-                    (unsigned)t->t->bytes);
-    }
+    int64_t next = i * between_eights(t, side), line = o->line;
+    int64_t element = be_ptx_lies_along_k(o->operand) ? next * line + product
+                                                      : product * line + next;
+    return be_offset_const(u, be_offset(u, o->own, buffer),
+                           element * t->t->element_bytes);
+}
+
+Val
+be_ptx_lane_load(const PtxTile *t, PtxSide side, Val buffer, int i, int product)
+{
+    BeUnit *u = t->p->e.u;
+    return be_load(u, u->i32, lane_at(t, side, buffer, i, product),
+                   (unsigned)t->t->element_bytes);
+}
+
+void
+be_ptx_matrices_load(const PtxTile *t, PtxSide side, Val buffer, int i,
+                     int product, Val *x)
+{
+    BeUnit *u = t->p->e.u;
+    Val at = lane_at(t, side, buffer, i, product);
+    Type type = LLVMTypeOf(at);
+    const char *name =
+        be_ptx_lies_along_k(t->panels[side].operand)
+            ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16"
+            : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16";
+    Val all = be_intrinsic(u, name, &type, 1, &at, 1);
+    for (unsigned n = 0; n < PTX_MATRICES; n++)
+        x[n] = LLVMBuildExtractValue(u->builder, all, n, "");
 }
 
 /* ---- vectors ------------------------------------------------------------ */
@@ -667,9 +714,11 @@ void
 be_ptx_store_lanes(const PtxTile *t, const Val *x, int num, Val to)
 {
     BeUnit *u = t->p->e.u;
-    Val all = num > 1 ? LLVMGetUndef(be_vector(t->type, num)) : x[0];
+    Type type = LLVMTypeOf(x[0]);
+    Val all = num > 1 ? LLVMGetUndef(be_vector(type, num)) : x[0];
     for (int i = 0; num > 1 && i < num; i++)
         all = LLVMBuildInsertElement(u->builder, all, x[i],
                                      LLVMConstInt(u->i32, (unsigned)i, 0), "");
-    be_store(u, all, to, (unsigned)(num * t->t->bytes));
+    int bytes = type == u->i16 ? t->t->element_bytes : t->t->bytes;
+    be_store(u, all, to, (unsigned)(num * bytes));
 }

@@ -103,11 +103,21 @@ void be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
 void be_ptx_pairs_add_step(PtxTile *t, Val buffer, Val *sums);
 void be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
 
-/* A lane's element of each of its rows, or of a column of each of its pairs,
- * for an instruction of tensor cores; as bits.  `product` is the number in the
- * step of the product that lane 0 has. */
-void be_ptx_lanes_load(PtxTile *t, PtxSide side, Val buffer, int product,
-                       Val *x);
+/* What a lane has for an instruction of tensor cores, as words: of TF32 the
+ * element of eight rows or columns, number i of the warp's, and of four
+ * products from number `product` of the step on; of halves, two products each,
+ * of the eights i and i + 1 and sixteen products: x[PTX_MATRICES], in the order
+ * of the instruction's operands. */
+Val be_ptx_lane_load(const PtxTile *t, PtxSide side, Val buffer, int i,
+                     int product);
+enum { PTX_MATRICES = 4 };
+void be_ptx_matrices_load(const PtxTile *t, PtxSide side, Val buffer, int i,
+                          int product, Val *x);
+/* num fetched values as they are stored and multiplied, in out: rounded to
+ * TF32, ties away from zero; two halves a word, one as i16; or as they are.
+ * Returns how many there are. */
+int be_ptx_narrow(const PtxTile *t, const PtxOperand *o, const Val *x, int num,
+                  Val *out);
 /* Adds the products of a step to the thread's sums by tensor cores (ptx_mma.c);
  * the second where there are count, if that is more than 0: what is beyond them
  * must be zeros. */
@@ -142,7 +152,7 @@ void be_ptx_put_part(const PtxTile *t, const Val *sums);
 /* From there the totals of count neighbouring elements, at most 16 bytes. */
 void be_ptx_add_parts(const PtxTile *t, Val number, int count, Val *totals);
 
-/* Stores num scalars by one access. */
+/* Stores num scalars, sums, words or one half, by one access. */
 void be_ptx_store_lanes(const PtxTile *t, const Val *x, int num, Val to);
 
 #endif

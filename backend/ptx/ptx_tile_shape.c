@@ -31,12 +31,13 @@ enum { LEAST_STEP = 8 };
 int
 be_ptx_panel_line(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
 {
-    int vector = be_ptx_tile_vector(t), elements = be_ptx_tile_side(s, side);
+    int vector = be_ptx_element_vector(t);
+    int elements = be_ptx_tile_side(s, side);
     if (be_ptx_lies_along_k(&t->operands[side]))
         return s->step + vector;
     if (t->operands[side].turned)
         return elements + vector;
-    return elements + (t->tf32 ? PTX_MMA_DOWN : 0);
+    return elements + (t->mma ? PTX_MMA_DOWN : 0);
 }
 
 int64_t
@@ -45,7 +46,7 @@ be_ptx_panel_bytes(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
     int lines = be_ptx_lies_along_k(&t->operands[side])
                     ? be_ptx_tile_side(s, side)
                     : s->step;
-    return (int64_t)lines * be_ptx_panel_line(t, s, side) * t->bytes;
+    return (int64_t)lines * be_ptx_panel_line(t, s, side) * t->element_bytes;
 }
 
 int64_t
@@ -67,7 +68,7 @@ enum { LEAST_RESULTS = 16 << 10 };
 int
 be_ptx_result_line(const PtxTiles *t, const PtxTileShape *s)
 {
-    return s->width + (t->tf32 ? PTX_MMA_DOWN : 0);
+    return s->width + (t->mma ? PTX_MMA_DOWN : 0);
 }
 
 static int64_t
@@ -121,7 +122,7 @@ enum {
     STEP_COST = 40,   /* cycles of a barrier, and what else a step does */
     LATENCY = 550,    /* cycles until memory answers */
     TILE_COST = 2000, /* cycles until the first products, and of results */
-    MMA_COST = 8,     /* cycles of a scheduler for a warp's m16n8k8 */
+    MMA_COST = 8,     /* cycles of a scheduler for a warp's mma */
     MMA_SUMS = 4,     /* of a thread in it */
     FEW_REGISTERS = 128,
     RESULT_COST = 12,  /* issue slots of a result */
@@ -159,7 +160,8 @@ threads_of(const PtxTileShape *s)
 static bool
 is_staged_wide(const PtxTiles *t, const PtxOperand *o)
 {
-    return (o->copied || o->turned) && o->neighbours >= be_ptx_tile_vector(t);
+    return (o->copied || o->turned) &&
+           o->neighbours >= be_ptx_element_vector(t);
 }
 
 /* Whether a thread makes do with 128 registers.  The assembler would take more,
@@ -169,7 +171,7 @@ has_few_registers(const PtxTiles *t, const PtxTileShape *s)
 {
     const PtxOperand *x = &t->operands[PTX_ROWS],
                      *y = &t->operands[PTX_COLUMNS];
-    if (!has_many_sums(t, s) || t->tf32)
+    if (!has_many_sums(t, s) || t->mma)
         return has_many_sums(t, s);
     return threads_of(s) >= 128 && is_staged_wide(t, x) &&
            is_staged_wide(t, y) &&
@@ -179,7 +181,7 @@ has_few_registers(const PtxTiles *t, const PtxTileShape *s)
 bool
 be_ptx_totals_are_aside(const PtxTiles *t, const PtxTileShape *s)
 {
-    return !t->tf32 && has_few_registers(t, s);
+    return !t->mma && has_few_registers(t, s);
 }
 
 /* Whether a thread has totals of blocks of products in registers.  Tensor cores
@@ -188,7 +190,7 @@ static bool
 has_totals(const Problem *p, const PtxTileShape *s)
 {
     return has_blocks(p) && !be_ptx_totals_are_aside(p->t, s) &&
-           (!p->t->tf32 || s->k_slices > 1);
+           (!p->t->mma || s->k_slices > 1);
 }
 
 bool
@@ -196,7 +198,7 @@ be_ptx_tiles_may_turn(const PtxTiles *t)
 {
     const PtxOperand *x = &t->operands[PTX_ROWS],
                      *y = &t->operands[PTX_COLUMNS];
-    return !t->tf32 && has_many_sums(t, &t->shape) &&
+    return !t->mma && has_many_sums(t, &t->shape) &&
            threads_of(&t->shape) >= 128 && x->along_k && y->along_k &&
            is_staged_wide(t, x) && is_staged_wide(t, y);
 }
@@ -217,12 +219,25 @@ registers_of(const Problem *p, const PtxTileShape *s)
     int num = s->rows * s->columns * (has_totals(p, s) ? 2 : 1);
     if (has_few_registers(p->t, s))
         return FEW_REGISTERS;
-    if (p->t->tf32)
+    if (p->t->mma)
         return num + 2 * s->rows + s->columns + OTHER_REGISTERS;
     for (int side = 0; side < PTX_NUM_SIDES; side++)
         num += be_ptx_tile_each(s, (PtxSide)side) *
                (be_ptx_lies_along_k(&p->t->operands[side]) ? vector : 1);
     return num * words + OTHER_REGISTERS;
+}
+
+/* Halves are staged by as many bytes as others are. */
+static int
+least_step(const PtxTiles *t)
+{
+    return be_ptx_has_halves(t) ? 2 * LEAST_STEP : LEAST_STEP;
+}
+
+static int
+most_step(const PtxTiles *t)
+{
+    return MOST_STEP / LEAST_STEP * least_step(t);
 }
 
 /* Elements of a panel that a thread stages in a step. */
@@ -247,10 +262,11 @@ is_short(const Problem *p, const PtxTileShape *s)
         fetched += o->copied ? 0 : staged;
         parts = own > parts ? own : parts;
     }
-    int always = be_ptx_tile_threads(s) == WARP ? 2 * LEAST_STEP : LEAST_STEP;
+    int least = least_step(p->t);
+    int always = be_ptx_tile_threads(s) == WARP ? 2 * least : least;
     int unrolled = s->rows * s->columns * s->step;
-    if (p->t->tf32)
-        unrolled /= MMA_SUMS * PTX_MMA_PRODUCTS;
+    if (p->t->mma)
+        unrolled /= MMA_SUMS * be_ptx_mma_products(p->t);
     return s->step <= always || (unrolled <= MAX_UNROLLED &&
                                  parts <= MAX_PARTS && fetched <= MAX_FETCHED);
 }
@@ -317,7 +333,7 @@ warps_wanted(const PtxTileShape *s)
 static double
 bytes_of(const Problem *p, const PtxTileShape *s)
 {
-    return p->products * (s->height + s->width) * p->t->bytes;
+    return p->products * (s->height + s->width) * p->t->element_bytes;
 }
 
 /* Issue slots of a warp for one product of each sum.  For tensor cores a warp
@@ -325,11 +341,11 @@ bytes_of(const Problem *p, const PtxTileShape *s)
 static double
 product_cost(const Problem *p, const PtxTileShape *s)
 {
-    double sums = s->rows * s->columns, vector = be_ptx_tile_vector(p->t);
-    if (!p->t->tf32)
+    double sums = s->rows * s->columns, vector = be_ptx_element_vector(p->t);
+    if (!p->t->mma)
         return sums + LOAD_COST * (s->rows + s->columns) / vector;
     double loaded = s->rows * PTX_MMA_DOWN + s->columns * PTX_MMA_ACROSS;
-    return sums / MMA_SUMS * MMA_COST / PTX_MMA_PRODUCTS +
+    return sums / MMA_SUMS * MMA_COST / be_ptx_mma_products(p->t) +
            SCHEDULERS * LOAD_COST * loaded / (WARP * vector);
 }
 
@@ -466,8 +482,8 @@ static void
 try_shape(const Problem *p, const PtxTileShape *s, Choice *best)
 {
     if (!is_possible(p, s) ||
-        (p->t->tf32 ? !may_have_mma(s)
-                    : p->t->contract->contract.pairs && !may_have_pairs(s)))
+        (p->t->mma ? !may_have_mma(s)
+                   : p->t->contract->contract.pairs && !may_have_pairs(s)))
         return;
     double whole = time_of(p, s);
     double split = can_split(p, s) ? split_time(p, s) : INFINITY;
@@ -490,7 +506,7 @@ be_ptx_tile_shape_choose(const BeKernel *k, PtxTiles *t)
     for (int i = 0; i < NUM_SHAPES; i++) {
         PtxTileShape s = shapes[i];
         for (s.k_slices = 1; s.k_slices <= MAX_K_SLICES; s.k_slices *= 2)
-            for (s.step = LEAST_STEP; s.step <= MOST_STEP; s.step *= 2)
+            for (s.step = least_step(t); s.step <= most_step(t); s.step *= 2)
                 try_shape(&p, &s, &best);
     }
     t->shape = best.shape;

@@ -48,7 +48,7 @@ add_product(const PtxTile *t, const Val *x, const Val *y, Val *sums)
 static void
 add_step(PtxTile *t, Val buffer, Val *sums)
 {
-    if (t->t->tf32) {
+    if (t->t->mma) {
         be_ptx_mma_add_step(t, buffer, sums);
         return;
     }
@@ -73,7 +73,7 @@ add_part_of_step(PtxTile *t, Val buffer, Val count, Val *sums)
     BeUnit *u = e->u;
     Val x[PTX_MAX_EACH], y[PTX_MAX_EACH];
     BeLoop l;
-    if (t->t->tf32) {
+    if (t->t->mma) {
         be_ptx_mma_add_part(t, buffer, count, sums);
         return;
     }
@@ -585,7 +585,7 @@ emit_tile(PtxTile *t)
     }
     if (t->shape->k_slices > 1)
         add_blocks_of_slices(t, sums);
-    else if (t->t->is_float && !t->t->tf32 &&
+    else if (t->t->is_float && !t->t->mma &&
              be_space_bound(e->k, &t->t->products) > IR_K_BLOCK)
         add_blocks(t, sums);
     else

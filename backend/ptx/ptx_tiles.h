@@ -16,10 +16,10 @@ enum {
     PTX_MAX_EACH = 8, /* rows and columns of a thread */
     PTX_MAX_SUMS = PTX_MAX_EACH * PTX_MAX_EACH,
     PTX_PAIRS_VALUES = 3, /* of a sum of products of bf16: it, and two chains */
-    PTX_MMA_PRODUCTS = 8,      /* of a warp's mma; its threads are so many */
-    PTX_MMA_DOWN = 8,          /* along the rows, */
-    PTX_MMA_ACROSS = 4,        /* and along the columns, with */
-    PTX_MMA_COLUMNS = 2,       /* neighbouring columns each */
+    PTX_MMA_BYTES = 32,   /* of a warp's mma: of a row's products; its */
+    PTX_MMA_DOWN = 8,     /* threads are so many along the rows, */
+    PTX_MMA_ACROSS = 4,   /* and along the columns, with */
+    PTX_MMA_COLUMNS = 2,  /* neighbouring columns each */
     PTX_MAX_SHARED = 48 << 10, /* of a block, without asking the driver */
     PTX_PROCESSORS = 108,      /* of the machine that shapes are chosen for, */
     PTX_LAUNCH_COST = 4230,    /* its clocks for a launch more: 3 us */
@@ -33,6 +33,14 @@ typedef enum PtxSide { PTX_ROWS, PTX_COLUMNS, PTX_NUM_SIDES } PtxSide;
 typedef struct PtxSlice {
     bool *values, *vars;
 } PtxSlice;
+
+/* What tensor cores multiply, if they add the products (ptx_mma.c). */
+typedef enum PtxMma {
+    PTX_NO_MMA,
+    PTX_MMA_TF32,
+    PTX_MMA_BF16,
+    PTX_MMA_F16
+} PtxMma;
 
 /* An operand of the contraction. */
 typedef struct PtxOperand {
@@ -79,11 +87,12 @@ typedef struct PtxTiles {
     EmitSpace products;
     PtxOperand operands[PTX_NUM_SIDES];
     bool is_float;
-    bool tf32;        /* tensor cores add the products (ptx_mma.c) */
-    int bytes;        /* of an element in shared memory, 4 or 8 */
-    bool ends_ragged; /* the last step of the products may be a partial one */
-    int together;     /* columns that the rest of the kernel is executed for at
-                         once */
+    PtxMma mma;
+    int bytes;         /* of a sum, 4 or 8 */
+    int element_bytes; /* of an operand in shared memory: the same, or 2 */
+    bool ends_ragged;  /* the last step of the products may be a partial one */
+    int together;      /* columns that the rest of the kernel is executed for at
+                          once */
     PtxTileShape shape;
     PtxSplit split; /* into blocks of 512 products */
 } PtxTiles;
@@ -116,11 +125,32 @@ be_ptx_tile_threads(const PtxTileShape *s)
     return be_ptx_tile_places(s, PTX_ROWS) * be_ptx_tile_places(s, PTX_COLUMNS);
 }
 
-/* Elements of an access of 16 bytes to shared memory. */
+/* Whether elements in shared memory are bf16 or f16. */
+static inline bool
+be_ptx_has_halves(const PtxTiles *t)
+{
+    return t->mma == PTX_MMA_BF16 || t->mma == PTX_MMA_F16;
+}
+
+/* Products of an instruction of tensor cores. */
+static inline int
+be_ptx_mma_products(const PtxTiles *t)
+{
+    return PTX_MMA_BYTES / t->element_bytes;
+}
+
+/* Sums, and elements of an operand, of an access of 16 bytes to shared memory.
+ */
 static inline int
 be_ptx_tile_vector(const PtxTiles *t)
 {
     return PTX_ALIGN / t->bytes;
+}
+
+static inline int
+be_ptx_element_vector(const PtxTiles *t)
+{
+    return PTX_ALIGN / t->element_bytes;
 }
 
 /* Elements of shared memory from the neighbours along the products of a row or

@@ -29,6 +29,7 @@ static struct {
     PtxMachine *machine;
     int kernels, in_place, split;
     int tf32, tf32_split; /* kernels on tensor cores; in two launches */
+    int halves;           /* ... that multiply bf16 or f16 */
     int one_chain;        /* with products of bf16 in that order */
 } all;
 
@@ -220,6 +221,7 @@ check_tf32(BeKernel *k, const RtCode *cpu)
         check_texts(a, &texts, comparison_new(a, k, cpu, whole_or_none));
         all.tf32++;
         all.tf32_split += strstr(texts.old, "_rest(") != NULL;
+        all.halves += strstr(texts.old, "m16n8k16") != NULL;
     }
     arena_release(a);
 }
@@ -271,6 +273,7 @@ tensor_cores_were_used(void **state)
     (void)state;
     assert_true(all.tf32 > (sweep_part() > 1 ? 0 : 10));
     assert_true(all.tf32_split > 0 || sweep_part() > 1);
+    assert_true(all.halves > (sweep_part() > 1 ? 0 : 20));
     assert_true(all.one_chain > (sweep_part() > 1 ? 0 : 4));
 }
 
@@ -304,10 +307,10 @@ main(int argc, char **argv)
             .initial_state = state};
         num++;
         snprintf(names[num], sizeof names[num], "%s, in one chain", p->path);
-        tests[num] = (struct CMUnitTest){
-            .name = names[num],
-            .test_func = one_chain_has_the_bits_of_the_cpu,
-            .initial_state = state};
+        tests[num] =
+            (struct CMUnitTest){.name = names[num],
+                                .test_func = one_chain_has_the_bits_of_the_cpu,
+                                .initial_state = state};
         num++;
     }
     tests[num++] = (struct CMUnitTest)cmocka_unit_test(tensor_cores_were_used);

@@ -35,6 +35,7 @@ const Program programs[] = {
     {"tests/kernels/scatters.kernels", NULL, {0}},
     {"tests/kernels/takes.kernels", NULL, {0}},
     {"tests/codegen/gpu.kernels", NULL, {0}},
+    {"tests/cuda/halves.kernels", NULL, {0}},
     {NULL, NULL, {0}},
 };
 

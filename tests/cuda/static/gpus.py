@@ -24,7 +24,8 @@ class Gpu:
     fp64: int
     special: int          # lanes a clock and SM of the special function unit
     shared_sm: int        # bytes of shared memory of an SM
-    mma: float            # clocks of an SM for a warp's m16n8k8 of TF32
+    mma: float            # clocks of an SM for a warp's m16n8k8 of TF32,
+                          # or its m16n8k16 of bf16 and f16
     latency: float = 550  # clocks from a load to its use, of DRAM
     chain: float = 4.5    # clocks from an arithmetic instruction to its user
     barrier: float = 30   # clocks of a barrier among warps that are there

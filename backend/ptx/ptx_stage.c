@@ -5,7 +5,8 @@
  * zeros where its guard is false; others are computed in registers, by the
  * slice of the kernel that makes them, while the products of the step before
  * are added, as are those that are turned, or narrowed for tensor cores.  What
- * lies beyond the matrix is zero: its sums are not used.
+ * lies beyond the products is zero.  The sums of what lies beyond the matrix are
+ * not used.
  *
  * No two lanes of eight that access 16 bytes each meet in a bank.  Elements
  * that are stored product by product need nothing for that.  The others lie in
@@ -251,15 +252,21 @@ find_indices(const PtxTile *t, const PtxPanel *o, PtxPart *part)
     Emit *e = &t->p->e;
     const EmitSpace *s = &o->operand->space;
     int64_t all;
-    if (!be_is_const(o->limit, &all) || all % o->side)
-        part->exists = be_icmp(e->u, LLVMIntSLT, part->element, o->limit);
-    be_space_delinearize(e, s, part->element);
+    Val element = part->element;
+    if (!be_is_const(o->limit, &all) || all % o->side) {
+        part->exists = be_icmp(e->u, LLVMIntSLT, element, o->limit);
+        if (!o->operand->copied)
+            element =
+                be_select(e->u, part->exists, element, be_emit_word(e, 0));
+    }
+    be_space_delinearize(e, s, element);
     for (int v = 0; v < s->count; v++)
         part->indices[v] = e->indices[s->vars[v]->id].base;
 }
 
+/* A thread without a part has that of the first one, and does not use it. */
 static void
-find_part(PtxTile *t, PtxSide side, int i)
+find_part(PtxTile *t, PtxSide side, int i, Val used)
 {
     PtxPanel *o = &t->panels[side];
     Emit *e = &t->p->e;
@@ -270,9 +277,12 @@ find_part(PtxTile *t, PtxSide side, int i)
         Val more = be_emit_word(e, products_between(t, o, i));
         part->product = be_add(e->u, part->product, more);
     } else {
-        *part = (PtxPart){0};
-        Val before = be_emit_word(e, (int64_t)i * threads);
-        locate_part(t, side, part, be_add(e->u, t->thread, before));
+        *part = (PtxPart){.used = used};
+        Val number = be_emit_word(e, (int64_t)i * threads);
+        number = be_add(e->u, t->thread, number);
+        if (used)
+            number = be_select(e->u, used, number, be_emit_word(e, 0));
+        locate_part(t, side, part, number);
         find_indices(t, o, part);
     }
     part->to = to_part(t, o, i);
@@ -281,17 +291,18 @@ find_part(PtxTile *t, PtxSide side, int i)
 void
 be_ptx_parts_find(PtxTile *t)
 {
+    Emit *e = &t->p->e;
     int threads = be_ptx_tile_threads(t->shape);
     for (int side = 0; side < PTX_NUM_SIDES; side++) {
         PtxPanel *o = &t->panels[side];
         int num = o->side * t->step / o->operand->neighbours;
+        Val used = NULL;
+        if (num < threads)
+            used = be_icmp(e->u, LLVMIntSLT, t->thread, be_emit_word(e, num));
         o->num_parts = num < threads ? 1 : num / threads;
         o->to = first_place(t, o);
         for (int i = 0; i < o->num_parts; i++)
-            find_part(t, (PtxSide)side, i);
-        if (num < threads)
-            o->parts[0].used = be_icmp(t->p->e.u, LLVMIntSLT, t->thread,
-                                       be_emit_word(&t->p->e, num));
+            find_part(t, (PtxSide)side, i, used);
     }
 }
 
@@ -315,16 +326,21 @@ steps_are_rows(const PtxTile *t)
 
 /* The indices of a part of the step that begins with `first`; those of the
  * products are divided for the whole step if they can be, not by each thread
- * for its own. */
+ * for its own.  They are those of the first product unless `exists` (NULL: it
+ * does). */
 static void
-set_indices(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first)
+set_indices(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first,
+            Val exists)
 {
     Emit *e = &t->p->e;
     const EmitSpace *s = &o->operand->space, *k = &t->t->products;
     for (int v = 0; v < s->count; v++)
         e->indices[s->vars[v]->id] = (EmitIndex){.base = part->indices[v]};
-    if (!steps_are_rows(t)) {
-        be_space_delinearize(e, k, be_add(e->u, first, part->product));
+    if (exists || !steps_are_rows(t)) {
+        Val product = be_add(e->u, first, part->product);
+        if (exists)
+            product = be_select(e->u, exists, product, be_emit_word(e, 0));
+        be_space_delinearize(e, k, product);
         return;
     }
     be_space_delinearize(e, k, first);
@@ -347,16 +363,25 @@ emit_slice(const PtxTile *t, const PtxOperand *o)
     }
 }
 
-/* Whether the part is of the matrix and of the products; NULL: yes. */
+/* Whether a part of the step that begins with `first` is of the products; NULL:
+ * yes. */
 static Val
-is_inside(const PtxTile *t, const PtxPart *part, Val first)
+product_exists(const PtxTile *t, const PtxPart *part, Val first)
 {
     BeUnit *u = t->p->e.u;
     if (!t->t->ends_ragged)
-        return part->exists;
-    Val product = be_add(u, first, part->product);
-    Val inside = be_icmp(u, LLVMIntSLT, product, t->size);
-    return part->exists ? be_and(u, inside, part->exists) : inside;
+        return NULL;
+    return be_icmp(u, LLVMIntSLT, be_add(u, first, part->product), t->size);
+}
+
+/* ... and of the matrix. */
+static Val
+is_inside(const PtxTile *t, const PtxPart *part, Val first)
+{
+    Val exists = product_exists(t, part, first);
+    if (!exists || !part->exists)
+        return exists ? exists : part->exists;
+    return be_and(t->p->e.u, exists, part->exists);
 }
 
 static Val
@@ -431,7 +456,7 @@ copy_part(const PtxTile *t, PtxPanel *o, const PtxPart *part, Val first,
     BeUnit *u = e->u;
     const KNode *n = o->operand->copied;
     Val condition = is_inside(t, part, first);
-    set_indices(t, o, part, first);
+    set_indices(t, o, part, first, NULL);
     emit_slice(t, o->operand);
     Val from = copied_from(t, o, part);
     if (n->load.guard) {
@@ -453,28 +478,23 @@ widened(const PtxTile *t, Val x)
                : LLVMBuildIntCast2(t->p->e.u->builder, x, t->type, 1, "");
 }
 
+/* Without branches, so that all loads of a step are under way at once: a part
+ * beyond the matrix or the products is made of the first elements. */
 static void
 fetch_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first,
            PtxFetched *fetched)
 {
-    Ptx *p = t->p;
-    Emit *e = &p->e;
-    Val *x = &fetched->x[fetched->count], none[BE_MAX_ROWS];
+    Emit *e = &t->p->e;
+    Val *x = &fetched->x[fetched->count];
     int num = o->operand->neighbours;
-    Val inside = is_inside(t, part, first);
-    PtxIf i;
-    if (part->used)
-        inside = inside ? be_and(e->u, inside, part->used) : part->used;
-    if (inside)
-        i = be_ptx_if(p, inside);
-    set_indices(t, o, part, first);
+    Val exists = product_exists(t, part, first);
+    set_indices(t, o, part, first, exists);
     emit_slice(t, o->operand);
     for (int row = 0; row < num; row++) {
         x[row] = widened(t, be_emit_get(e, o->operand->value, row, 0));
-        none[row] = be_zero(t->type);
+        if (exists)
+            x[row] = be_select(e->u, exists, x[row], be_zero(t->type));
     }
-    if (inside)
-        be_ptx_end_if_all(p, &i, x, none, num);
     fetched->count += num;
 }
 

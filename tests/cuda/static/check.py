@@ -43,7 +43,7 @@ TARGETS_OF_GPUS = ["sm_80", "sm_90", "sm_100"]
 TEXT_OF = {"sm_80": "sm_80", "sm_90": "sm_90", "sm_100": "sm_90"}
 
 # Always checked, and how many of the others.
-SAMPLE, OTHERS = ["charlm", "convnet", "gpt2", "gpt2_tf32",
+SAMPLE, OTHERS = ["charlm", "convnet", "gpt2", "gpt2_tf32", "gpt2_bf16",
                   "convnet_tf32"], 1
 # Smaller kernels are a matter of latency; nothing is asked of them.
 FEW_BYTES, FEW_FMAS = 16 * 1024, 1 << 20

@@ -167,9 +167,8 @@ def main():
         print("no nvdisasm: instructions of contractions are those of PTX")
     for path in args.programs or DEFAULT:
         with tempfile.TemporaryDirectory(prefix="tfd-model-") as folder:
-            source = programs.Source(path, "cuda:0", args.tf32)
-            program = programs.Program(args.measure, args.root, folder, source,
-                                       args.defines)
+            source = programs.Source(path, "cuda:0", args.tf32, args.defines)
+            program = programs.Program(args.measure, args.root, folder, source)
             models = [(name, Model(program, tools, gpu))
                       for name, gpu in gpus.GPUS.items()]
             program.close()

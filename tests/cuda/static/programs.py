@@ -10,19 +10,23 @@ Kernel = collections.namedtuple("Kernel", "name line form items blocks bytes run
 DEVICES = {"ragged": "cuda:0-2", "write": "cuda:0"}
 
 
-# A program's path from the root, and how it is compiled.
-Source = collections.namedtuple("Source", "path devices tf32", defaults=[False])
+# A program's path from the root, and how it is compiled; if it is not the file's
+# name alone, what it is called.
+Source = collections.namedtuple("Source", "path devices tf32 defines name",
+                                defaults=[False, (), ""])
 
 # Contractions of the sizes that tiles are made for; too large for the emulator.
 LARGE = [Source("tests/bench/gpu/gpt2.tfd", "cuda:0"),
          Source("tests/bench/gpu/gpt2.tfd", "cuda:0", True),
+         Source("tests/bench/gpu/gpt2.tfd", "cuda:0", True, ("BF16=true",),
+                "gpt2_bf16"),
          Source("docs/examples/charlm.tfd", "cuda:0", True),
          Source("docs/examples/convnet.tfd", "cuda:0", True)]
 
 
 def name_of(source):
     stem = os.path.basename(source.path).removesuffix(".tfd")
-    return stem + ("_tf32" if source.tf32 else "")
+    return source.name or stem + ("_tf32" if source.tf32 else "")
 
 
 def examples(root):
@@ -37,12 +41,12 @@ class Program:
     """A program, compiled: .kernels by name, the PTX in files, and launches of
     kernels on the emulator."""
 
-    def __init__(self, measure, root, folder, source, defines=()):
+    def __init__(self, measure, root, folder, source):
         self.name, self.tf32 = name_of(source), source.tf32
         self.out = os.path.join(folder, self.name)
         self.process = subprocess.Popen(
             [measure, *(["--tf32"] if source.tf32 else []), root, self.out,
-             source.path, source.devices, *defines],
+             source.path, source.devices, *source.defines],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.kernels = dict(self.read_kernels())
 

@@ -5,8 +5,8 @@
  * zeros where its guard is false; others are computed in registers, by the
  * slice of the kernel that makes them, while the products of the step before
  * are added, as are those that are turned, or narrowed for tensor cores.  What
- * lies beyond the products is zero.  The sums of what lies beyond the matrix are
- * not used.
+ * lies beyond the products is zero.  The sums of what lies beyond the matrix
+ * are not used.
  *
  * No two lanes of eight that access 16 bytes each meet in a bank.  Elements
  * that are stored product by product need nothing for that.  The others lie in
@@ -19,6 +19,7 @@
  */
 #include "backend/ptx/ptx_stage.h"
 
+#include <assert.h>
 #include "backend/kernel/kernel_impl.h"
 
 /* ---- places ------------------------------------------------------------- */
@@ -300,6 +301,7 @@ be_ptx_parts_find(PtxTile *t)
         if (num < threads)
             used = be_icmp(e->u, LLVMIntSLT, t->thread, be_emit_word(e, num));
         o->num_parts = num < threads ? 1 : num / threads;
+        assert(o->num_parts <= PTX_MAX_PARTS);
         o->to = first_place(t, o);
         for (int i = 0; i < o->num_parts; i++)
             find_part(t, (PtxSide)side, i, used);
@@ -488,6 +490,7 @@ fetch_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first,
     Val *x = &fetched->x[fetched->count];
     int num = o->operand->neighbours;
     Val exists = product_exists(t, part, first);
+    assert(fetched->count + num <= PTX_MAX_FETCHED);
     set_indices(t, o, part, first, exists);
     emit_slice(t, o->operand);
     for (int row = 0; row < num; row++) {

@@ -240,6 +240,13 @@ most_step(const PtxTiles *t)
     return MOST_STEP / LEAST_STEP * least_step(t);
 }
 
+/* Halves without neighbours are twice as many for the same bytes. */
+static int
+most_parts(const PtxTiles *t)
+{
+    return MAX_PARTS / LEAST_STEP * least_step(t);
+}
+
 /* Elements of a panel that a thread stages in a step. */
 static int
 staged_by_thread(const PtxTileShape *s, PtxSide side)
@@ -249,8 +256,8 @@ staged_by_thread(const PtxTileShape *s, PtxSide side)
     return (elements + threads - 1) / threads;
 }
 
-/* Whether the code of a step is not too long; that of 8 products never is, nor
- * that of 16 where a warp alone is a k slice. */
+/* Whether the code of a step is not too long; that of the fewest products never
+ * is, nor that of 16 where a warp alone is a k slice. */
 static bool
 is_short(const Problem *p, const PtxTileShape *s)
 {
@@ -262,13 +269,13 @@ is_short(const Problem *p, const PtxTileShape *s)
         fetched += o->copied ? 0 : staged;
         parts = own > parts ? own : parts;
     }
-    int least = least_step(p->t);
-    int always = be_ptx_tile_threads(s) == WARP ? 2 * least : least;
+    int always = be_ptx_tile_threads(s) == WARP ? 2 * LEAST_STEP : LEAST_STEP;
     int unrolled = s->rows * s->columns * s->step;
     if (p->t->mma)
         unrolled /= MMA_SUMS * be_ptx_mma_products(p->t);
-    return s->step <= always || (unrolled <= MAX_UNROLLED &&
-                                 parts <= MAX_PARTS && fetched <= MAX_FETCHED);
+    return s->step <= always || s->step == least_step(p->t) ||
+           (unrolled <= MAX_UNROLLED && parts <= most_parts(p->t) &&
+            fetched <= MAX_FETCHED);
 }
 
 /* Whether blocks are whole warps; k slices that are less need several, to be

@@ -137,7 +137,8 @@ bool pass_grad_stays_loop(const IrOp *loop);
 bool pass_grad_defer_product(Grad *g, const GradProduct *p);
 
 /* Replaces a loop by its iterations, one after the other: for with a constant
- * count, while with a max.  False, with an error, for other loops. */
+ * count, while with a max; a while by a for, if that stays a loop.  False, with
+ * an error, for other loops. */
 bool pass_grad_unroll(PassCx *cx, IrOp *loop);
 
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \

@@ -1,8 +1,9 @@
 /*
  * grad_control.c - gradients through control flow
  *
- * A while is unrolled first, so that only branches are left: an iteration is an
- * if.  So is a short for; others stay loops (grad_loop.c).
+ * An iteration of a while is an if, in a for of as many iterations as the while
+ * has at most.  A short for is unrolled first, so that only branches are left;
+ * others stay loops (grad_loop.c).
  *
  * The gradient of an if is an if on the same condition, whose branches sweep
  * the branches of the first in reverse and yield the gradients of the values
@@ -146,10 +147,64 @@ pass_grad_stays_loop(const IrOp *op)
            made > MAX_UNROLLED;
 }
 
+/* ---- a while as a for ---------------------------------------------------- */
+
+/* Whether a while of at most count iterations becomes a for, whose gradient is
+ * a loop: it would be long, unrolled. */
+static bool
+becomes_for(const IrOp *op, int64_t count)
+{
+    int64_t made;
+    return op->kind == OP_while && has_room(op) &&
+           !__builtin_mul_overflow(pass_num_ops(op), count, &made) &&
+           made > MAX_UNROLLED;
+}
+
+/* After the last iteration of the while those of the for change nothing. */
+static IrOp *
+build_for(PassCx *cx, IrOp *op, IrBlock *to, int64_t count)
+{
+    int num = op->num_operands;
+    IrValue **init = NEW_ARRAY(cx->arena, IrValue *, (size_t)num + 1);
+    IrValue **carried = NEW_ARRAY(cx->arena, IrValue *, (size_t)num + 1);
+    init[0] = ir_const_int(to, DT_i64, count, op->loc);
+    for (int i = 0; i < num; i++)
+        init[i + 1] = op->operands[i];
+    IrOp *loop = ir_build_op(to, OP_for, num + 1, init, op->loc);
+    IrBlock *body = loop->regions[0];
+    ir_block_arg(body, init[0]->type, NULL);
+    for (int i = 0; i < num; i++)
+        carried[i] = ir_block_arg(body, op->operands[i]->type, NULL);
+    unroll_while_once(cx, op, body, carried);
+    ir_build_yield(body, num, carried, op->loc);
+    ir_op_close(loop);
+    return loop;
+}
+
+static void
+replace_while(PassCx *cx, IrOp *op, int64_t count)
+{
+    IrBlock *to = ir_block_scratch(op);
+    IrOp *loop = build_for(cx, op, to, count);
+    for (int i = 0; i < op->num_results; i++)
+        ir_forward(op->results[i], loop->results[i]);
+    ir_stamp(to, ir_reason_for(op, "differentiate.count",
+                               "at most %lld iterations that a gradient goes "
+                               "through",
+                               (long long)count));
+    ir_splice_before(op, to);
+    ir_remove(op);
+}
+
 bool
 pass_grad_unroll(PassCx *cx, IrOp *op)
 {
     int64_t count = iterations(cx, op);
+    if (count >= 0 && count <= limit_value(LIMIT_unroll) &&
+        becomes_for(op, count)) {
+        replace_while(cx, op, count);
+        return true;
+    }
     if (!count_unrolled(cx, op, count))
         return false;
     IrBlock *to = ir_block_scratch(op);

@@ -136,10 +136,15 @@ static const Growth programs[] = {
     {"turns of a gradient", NUM_LIMITS,
      "var w: f32 = 1.0\nfn s() { mut x = w\n for i in 0..60000 {\n", 10,
      "x = sin(x) * w\n", "}\n return grad(x, w) }\nmain { run s() }\n", NULL},
-    {"turns of a gradient of a while", LIMIT_placed,
+    {"turns of a gradient of a while", NUM_LIMITS,
      "var w: f32 = 1.0\nfn s() { mut x = w\n"
      "while x < 9.0 max 60000 {\n",
      10, "x = sin(x) * w\n", "}\n return grad(x, w) }\nmain { run s() }\n",
+     NULL},
+    {"turns that have no room for an axis", LIMIT_placed,
+     "var w: f32[1, 1, 1, 1, 1, 1, 1, 1] = 1.0\nfn s() { mut x = w\n"
+     "while sum(x) < 9.0 max 60000 {\n",
+     10, "x = sin(x) * w\n", "}\n return grad(sum(x), w) }\nmain { run s() }\n",
      NULL},
     {"kernels", LIMIT_kernels,
      "main { for i in 0..9000 { let z = zeros((i,), f32)\n", 1,

@@ -69,6 +69,12 @@ fe_builtin_name(const FeBuiltin *b)
 }
 
 const char *
+fe_builtin_params(const FeBuiltin *b)
+{
+    return b->params;
+}
+
+const char *
 fe_builtin_needs(Arena *a, const FeBuiltin *b)
 {
     const char *rest = b->params + strcspn(b->params, ","), *end = rest;

@@ -16,6 +16,8 @@ typedef struct FeCall FeCall; /* lower/call.h */
 /* The builtin function of that name, or NULL; scope.c falls back to it. */
 const FeBuiltin *fe_builtin_find(const char *name);
 const char *fe_builtin_name(const FeBuiltin *b);
+/* "x, axis = none"; "..." of any arguments. */
+const char *fe_builtin_params(const FeBuiltin *b);
 /* The arguments without a default after the first, as ", shape". */
 const char *fe_builtin_needs(Arena *a, const FeBuiltin *b);
 /* All names, for suggestions. */

@@ -108,8 +108,6 @@ static const struct {
      "gradients"},
     {"minimize", "write $.apply(trainable(), grad(@, trainable())#)"},
     {"apply_gradients", "write $.apply(trainable(), grad(@, trainable())#)"},
-    {"unsqueeze", "write $[none], whose first axis is new"},
-    {"expand_dims", "write $[none], whose first axis is new"},
     {"forward", "write $(x): it is called as a function is"},
     {"parameters", "write trainable($), which lists the variables of it"},
     {"item", "write $ alone: a scalar is a number as it is"},
@@ -201,10 +199,10 @@ fe_hint_foreign(const char *name)
     return NULL;
 }
 
-/* Whether text has a line that begins with "fn name(", or "module name" and a
- * character that ends it. */
-static bool
-defines(const char *text, const char *name)
+/* What stands behind the name in a line of text that begins with "fn name(", or
+ * "module name" and a character that ends it; NULL without one. */
+static const char *
+definition(const char *text, const char *name)
 {
     static const char *const keywords[] = {"\nfn ", "\nmodule "};
     size_t len = strlen(name);
@@ -213,17 +211,31 @@ defines(const char *text, const char *name)
         while ((at = strstr(at, keywords[i]))) {
             at += strlen(keywords[i]);
             if (strncmp(at, name, len) == 0 && strchr("( ", at[len]))
-                return true;
+                return at + len;
         }
     }
-    return false;
+    return NULL;
 }
 
 const char *
 fe_hint_library(const char *name)
 {
     for (int i = 0; i < fe_library_len; i++)
-        if (defines(fe_library[i].text, name))
+        if (definition(fe_library[i].text, name))
             return fe_library[i].name;
     return NULL;
+}
+
+const char *
+fe_hint_parameters(Arena *a, const char *name)
+{
+    const char *from = NULL;
+    for (int i = 0; i < fe_library_len && !from; i++)
+        from = definition(fe_library[i].text, name);
+    if (!from || *from != '(')
+        return from ? "" : NULL;
+    size_t n = 1;
+    for (int depth = 1; depth; n++)
+        depth += (from[n] == '(') - (from[n] == ')');
+    return arena_strndup(a, from + 1, n - 2);
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include "frontend/context/foreign.h"
+#include "ir/base/arena.h"
 
 /* Our name for one of NumPy, TensorFlow or C ("float32": "f32"), or NULL. */
 const char *fe_hint_foreign(const char *name);
@@ -33,5 +34,9 @@ const char *fe_hint_call(const char *name);
 
 /* The module of the standard library that defines name, or NULL. */
 const char *fe_hint_library(const char *name);
+
+/* The parameters of what the library defines by that name, "x, axis = -1"; NULL
+ * if it defines none. */
+const char *fe_hint_parameters(Arena *a, const char *name);
 
 #endif

@@ -12,6 +12,7 @@
 #include "frontend/context/scope.h"
 
 #include "frontend/context/dispatch.h"
+#include "frontend/context/elsewhere.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
@@ -331,6 +332,44 @@ fe_elsewhere_note(Lower *cx, const char *module, const char *name)
                       : fe_format(cx, "%s is %s here", f->theirs, f->ours);
 }
 
+/* Of the value that a name at the beginning of arguments has; -1: not known. */
+static int
+rank_of_first(Lower *cx, const char *args)
+{
+    int n = name_length(args);
+    const char *name = intern(cx->names, fe_format(cx, "%.*s", n, args));
+    const FeBinding *b = n && (!args[n] || args[n] == ',')
+                             ? fe_find_binding(cx, name).binding
+                             : NULL;
+    const FeValue *v = b ? b->value : NULL;
+    if (v && v->kind == FE_TENSOR)
+        return v->tensor->type.rank;
+    return v && v->kind == FE_VAR ? v->var->type.rank : -1;
+}
+
+/* What is written here for module.name(args); NULL: nothing is known. */
+static const char *
+module_call(Lower *cx, const char *module, const char *name, const char *args)
+{
+    FeElsewhere call = {.module = module,
+                        .name = name,
+                        .rank = rank_of_first(cx, args),
+                        .args = args};
+    return fe_call_here(cx, &call);
+}
+
+/* The same of a name without a module, where more than names differs. */
+static const char *
+name_call(Lower *cx, const char *name, const char *args)
+{
+    FeElsewhere call = {
+        .name = name, .rank = rank_of_first(cx, args), .args = args};
+    const char *here = fe_other_call_here(cx, &call);
+    return here ? fe_format(cx, "%swrite %s",
+                            cx->block ? "" : "in main or in a function ", here)
+                : NULL;
+}
+
 /* Of torch.zeros(3): that name without its module, as a variable where it is
  * declared.  rest is the line from the "." on. */
 static const char *
@@ -340,6 +379,7 @@ module_note(Lower *cx, const char *module, const char *rest)
     for (; n && rest[1 + n] == '.'; n = name_length(rest + 1))
         rest += 1 + n; /* of tf.nn.relu, the last one */
     const char *name = n ? fe_format(cx, "%.*s", n, rest + 1) : "";
+    const char *theirs_name = name;
     const char *args = n ? arguments_in(cx, rest + 1 + n) : NULL;
     const FeBuiltin *b = n ? fe_builtin_find(name) : NULL;
     if (!b && !fe_hint_library(name) && !fe_hint_call(name) &&
@@ -362,6 +402,10 @@ module_note(Lower *cx, const char *module, const char *rest)
     const char *call = fe_hint_call(name);
     if (call)
         return fe_filled(cx, call, args ? args : "x", args);
+    const char *here = args ? module_call(cx, module, theirs_name, args) : NULL;
+    if (here)
+        return fe_format(cx, "names have no module before them: write %s",
+                         here);
     if (b || fe_hint_library(name))
         return fe_format(cx, "names have no module before them: write %s%s%s%s",
                          name, args ? "(" : "", args ? args : "",
@@ -418,6 +462,9 @@ name_note(Lower *cx, const char *name, const char *rest)
                    ? fe_format(cx, "in main or in a function %s", text)
                    : text;
     }
+    const char *here = args ? name_call(cx, name, args) : NULL;
+    if (here)
+        return here;
     const char *near = ours ? ours : nearest_visible(cx, name);
     bool is_it = ours || (near && strcasecmp(near, name) == 0);
     const char *theirs = is_it ? NULL : fe_elsewhere_note(cx, NULL, name);

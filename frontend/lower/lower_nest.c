@@ -4,6 +4,7 @@
  * Nests exist only while compiling: their items are values like any other.
  */
 #include "frontend/context/dispatch.h"
+#include "frontend/context/elsewhere.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
@@ -338,8 +339,32 @@ cast_note(Lower *cx, const char *name, const char *object, const char *args)
                : NULL;
 }
 
+/* Of x.name(args), or of x.name where args is NULL; NULL: there is no such
+ * function. */
 static const char *
-field_note(Lower *cx, const FeValue *v, const AstNode *n)
+function_note(Lower *cx, FeValue *v, const char *name, const char *object,
+              const char *args)
+{
+    IrType t;
+    FeElsewhere call = {.name = name,
+                        .object = object,
+                        .rank = fe_type_of(cx, v, &t) ? t.rank : -1,
+                        .args = args ? args : ""};
+    const FeBuiltin *b = fe_builtin_find(name);
+    const char *here = args && *args ? fe_call_here(cx, &call)
+                       : args        ? fe_other_call_here(cx, &call)
+                                     : NULL;
+    bool is_same = here && strncmp(here, name, strlen(name)) == 0;
+    if (here)
+        return fe_format(cx, is_same ? "it is a function: %s" : "write %s",
+                         here);
+    return b ? fe_format(cx, "it is a function: %s(%s%s)", name, object,
+                         fe_builtin_needs(cx->arena, b))
+             : NULL;
+}
+
+static const char *
+field_note(Lower *cx, FeValue *v, const AstNode *n)
 {
     const char *name = n->field.name, *near = nearest_field(cx, v, name);
     const char *object = fe_ast_text(cx->arena, n->field.value);
@@ -362,15 +387,8 @@ field_note(Lower *cx, const FeValue *v, const AstNode *n)
     const char *hint = fe_hint_method(name, args);
     if (hint)
         return fe_filled(cx, hint, object, args);
-    const FeBuiltin *b = fe_builtin_find(name);
-    bool is_tuple =
-        strcmp(name, "reshape") == 0 || strcmp(name, "transpose") == 0;
-    if (b && args && *args && !strchr(args, '='))
-        return fe_format(cx, "it is a function: %s(%s, %s)", name, object,
-                         is_tuple ? fe_tuple_text(cx, args) : args);
-    return b ? fe_format(cx, "it is a function: %s(%s%s)", name, object,
-                         fe_builtin_needs(cx->arena, b))
-             : fe_elsewhere_note(cx, NULL, name);
+    const char *function = function_note(cx, v, name, object, args);
+    return function ? function : fe_elsewhere_note(cx, NULL, name);
 }
 
 /* Of a module that was named and not called. */
@@ -387,7 +405,7 @@ made_note(Lower *cx, const FeValue *v, const AstNode *n)
 }
 
 static FeValue *
-unknown_field(Lower *cx, const FeValue *v, const AstNode *n)
+unknown_field(Lower *cx, FeValue *v, const AstNode *n)
 {
     const char *name = n->field.name;
     const char *note =

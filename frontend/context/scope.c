@@ -235,15 +235,25 @@ find_loss(Lower *cx)
     return NULL;
 }
 
+/* Whether the $ at that place of a hint is an argument, and no operand: in
+ * "log($)", not in "$ ** 2". */
+static bool
+is_argument(const char *hint, const char *at)
+{
+    return at > hint && at[1] && strchr("( {", at[-1]) && strchr(",)}", at[1]);
+}
+
 const char *
 fe_filled(Lower *cx, const char *hint, const char *text, const char *args)
 {
     Str s = str_new(cx->arena);
+    const char *start = hint;
     const FeBinding *loss = find_loss(cx);
     bool is_whole = loss && fe_locality_of(cx, loss->value) < LOCAL_PER_REPLICA;
     for (; *hint; hint++) {
         if (*hint == '$')
-            str_add(&s, text);
+            str_add(&s, is_argument(start, hint) ? text
+                                                 : fe_operand_text(cx, text));
         else if (strncmp(hint, "(%)", 3) == 0) {
             str_add(&s, fe_tuple_text(cx, args && *args ? args : "..."));
             hint += 2;

@@ -182,19 +182,26 @@ divides_integers(Lower *cx, FeValue *x, FeValue *y)
     return int_x && int_y;
 }
 
+/* x // y of x / y, as it is written. */
+static const char *
+rounded_quotient(Lower *cx)
+{
+    AstNode quotient = *cx->applied;
+    quotient.binary.op = AST_OP_FLOORDIV;
+    return fe_ast_text(cx->arena, &quotient);
+}
+
 static FeValue *
 refuse_quotient(Lower *cx, Loc loc)
 {
     const char *x = fe_side_text(cx, 0, loc), *y = fe_side_text(cx, 1, loc);
-    bool groups = y && cx->applied->binary.right->kind == AST_BINARY;
-    x = x ? x : "x";
-    y = y ? y : "y";
     return fe_error_note(
         cx, loc,
         fe_format(cx,
-                  "these are integers: write %s // %s%s%s to round down, or "
-                  "cast: f32(%s) / f32(%s)",
-                  x, groups ? "(" : "", y, groups ? ")" : "", x, y),
+                  "these are integers: write %s to round down, or cast: "
+                  "f32(%s) / f32(%s)",
+                  x ? rounded_quotient(cx) : "x // y", x ? x : "x",
+                  y ? y : "y"),
         "\"/\" is for floats");
 }
 

@@ -14,6 +14,7 @@
  * have nothing.
  */
 #include "frontend/context/dispatch.h"
+#include "frontend/context/elsewhere.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/emit/index.h"
@@ -207,10 +208,11 @@ refuse_row(Lower *cx, int64_t i, const FeIndex *x, Loc loc)
 {
     const char *note = NULL;
     if (i >= 0 && x->axis == 0)
-        note = fe_format(cx,
-                         "all_reduce(sum, sum(%s[[%lld]], axis = 0)) is the "
-                         "sum of the rows %lld of all shares that have one",
-                         x->of, (long long)i, (long long)i);
+        note =
+            fe_format(cx,
+                      "all_reduce(sum, sum(%s[[%lld]], axis = 0)) is the "
+                      "sum of the rows %lld of all shares that have one",
+                      fe_operand_text(cx, x->of), (long long)i, (long long)i);
     fe_error_note(cx, loc, note,
                   "there may be no row %lld: how many rows a share of the "
                   "batch has is known only when the program runs",

@@ -560,6 +560,16 @@ binary_loss(Lower *cx, Call *c)
                   p ? p : "p", y ? y : "labels"));
 }
 
+/* log(x, base). */
+static const char *
+logarithm(Lower *cx, Call *c)
+{
+    const char *x = take_first(cx, c), *base = take(cx, c, 1, "base");
+    return whole_call(cx, c,
+                      base ? fe_format(cx, "log(%s) / log(%s)", x, base)
+                           : fe_format(cx, "log(%s)", x));
+}
+
 /* ---- calls --------------------------------------------------------------- */
 
 /* clang-format off */
@@ -578,7 +588,7 @@ static const struct {
     {"split", split}, {"gather", gather}, {"pad", pad},
     {"clip", bounded}, {"clamp", bounded}, {"clip_by_value", bounded},
     {"zeros", filled}, {"ones", filled},
-    {"normal", drawn}, {"uniform", drawn},
+    {"normal", drawn}, {"uniform", drawn}, {"log", logarithm},
     {"binary_cross_entropy", binary_loss},
 };
 /* clang-format on */

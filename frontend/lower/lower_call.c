@@ -2,10 +2,12 @@
  * lower_call.c - calls: arguments, and who is called
  */
 #include "frontend/context/dispatch.h"
+#include "frontend/context/elsewhere.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/call.h"
 #include "frontend/lower/lower_impl.h"
 
@@ -71,11 +73,43 @@ arguments_note(Lower *cx, int n, const char *const *names)
     return n ? str_text(&s) : "it takes none";
 }
 
+/* The builtin called as elsewhere: zeros(3, 4), transpose(x, 1, 2),
+ * log(x, 2.0). NULL where dropping arguments is all that is known of it. */
+static const char *
+elsewhere_note(Lower *cx, const FeCall *call)
+{
+    static const char *const names[] = {"reshape", "transpose", "flatten",
+                                        "zeros",   "ones",      "log"};
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is_one = is_one || strcmp(names[i], call->name) == 0;
+    if (!is_one || fe_find_binding(cx, intern(cx->names, call->name)).binding)
+        return NULL;
+    IrType t;
+    Str args = str_new(cx->arena);
+    for (int i = 0; i < call->num_args; i++) {
+        const FeArg *arg = &call->args[i];
+        if (!arg->node)
+            return NULL;
+        str_addf(&args, "%s%s%s%s", i ? ", " : "", arg->name ? arg->name : "",
+                 arg->name ? " = " : "", fe_ast_text(cx->arena, arg->node));
+    }
+    FeElsewhere of = {.name = call->name,
+                      .rank =
+                          fe_type_of(cx, call->args[0].value, &t) ? t.rank : -1,
+                      .args = str_text(&args)};
+    return fe_other_call_here(cx, &of);
+}
+
 /* The call with so many of its arguments as the function takes. */
 static const char *
 too_many_note(Lower *cx, const FeCall *call, int n, const char *const *names)
 {
+    const char *here = elsewhere_note(cx, call);
     Str s = str_new(cx->arena);
+    if (here)
+        return fe_format(cx, "%s: write %s", arguments_note(cx, n, names),
+                         here);
     str_addf(&s, "%s: write %s(", arguments_note(cx, n, names), call->name);
     for (int i = 0; i < n; i++) {
         const AstNode *node = call->args[i].node;

@@ -102,6 +102,9 @@ struct Lower {
     /* The condition of the if that is being lowered, for messages. */
     const AstNode *condition;
 
+    /* The assignment that is being lowered, for messages; or NULL. */
+    const AstNode *assigned;
+
     /* The operator that is applied, of which messages show the operands; NULL
      * where none is written: see fe_side_text. */
     const AstNode *applied;

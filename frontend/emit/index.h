@@ -25,6 +25,7 @@ typedef struct FeIndex {
     /* For messages: whose axis it is (NULL: no variable's), what has the index,
      * as it is written, and which of its axes this is. */
     const char *var, *of;
+    int rank; /* of that, where this is its only index; else 0 */
     int axis;
 } FeIndex;
 

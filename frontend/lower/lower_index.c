@@ -297,16 +297,69 @@ zero_text(DType t)
     return dtype_is_float(t) ? "0.0" : "0";
 }
 
-/* x is what has the index, as it is written. */
-static bool
-refuse_mask(Lower *cx, const AstNode *mask, const char *x, DType t)
+/* The assignment whose target has the mask alone as its index; else NULL. */
+static const AstNode *
+assigned_where(const Lower *cx, const AstNode *mask)
 {
+    const AstNode *n = cx->assigned, *target = n ? n->assign.target : NULL;
+    return target && target->kind == AST_INDEX &&
+                   target->index.items.len == 1 &&
+                   target->index.items.data[0] == mask
+               ? n
+               : NULL;
+}
+
+/* x = where(mask, value, x) of x[mask] = value. */
+static const char *
+where_assigned(Lower *cx, const AstNode *n, const char *mask, const char *x)
+{
+    const char *value = fe_ast_text(cx->arena, n->assign.value);
+    if (n->assign.op != AST_OP_NONE)
+        value = fe_format(cx, "%s %s %s", x, fe_ast_op_text(n->assign.op),
+                          fe_operand_text(cx, value));
+    return fe_format(cx, "write %s = where(%s, %s, %s)", x, mask, value, x);
+}
+
+/* The mask as it broadcasts to what x is the index of: "keep[:, none]" of rows.
+ * NULL where others stand beside it. */
+static const char *
+whole_mask(Lower *cx, const AstNode *mask, FeValue *v, const FeIndex *x)
+{
+    IrType t;
     const char *text = fe_ast_text(cx->arena, mask);
-    fe_error_note(cx, mask->loc,
-                  fe_format(cx,
-                            "where(%s, %s, %s) keeps the shape, and has %s for "
-                            "the others",
-                            text, x, zero_text(t), zero_text(t)),
+    if (!fe_type_of(cx, v, &t) || t.rank > x->rank)
+        return NULL;
+    if (t.rank == 0 || t.rank == x->rank)
+        return text;
+    Str s = str_new(cx->arena);
+    str_addf(&s, "%s[", fe_operand_text(cx, text));
+    for (int i = 0; i < x->rank; i++)
+        str_addf(&s, "%s%s", i ? ", " : "", i < t.rank ? ":" : "none");
+    str_add(&s, "]");
+    return str_text(&s);
+}
+
+static const char *
+mask_note(Lower *cx, const AstNode *mask, const char *text, const FeIndex *x,
+          DType t)
+{
+    const AstNode *assigned = assigned_where(cx, mask);
+    if (!text)
+        return "where(mask, x, 0.0) of the whole keeps the shape";
+    return assigned ? where_assigned(cx, assigned, text, x->of)
+                    : fe_format(cx,
+                                "where(%s, %s, %s) keeps the shape, and has %s "
+                                "for the others",
+                                text, x->of, zero_text(t), zero_text(t));
+}
+
+/* v is the mask, and x says what has it as its index. */
+static bool
+refuse_mask(Lower *cx, const AstNode *mask, FeValue *v, const FeIndex *x,
+            DType t)
+{
+    const char *text = whole_mask(cx, mask, v, x);
+    fe_error_note(cx, mask->loc, mask_note(cx, mask, text, x, t),
                   "an index of bools: how many elements it selects is known "
                   "only when the program runs, and shapes are static");
     return false;
@@ -324,7 +377,7 @@ read_item(Lower *cx, const AstNode *item, DType dtype, Dim size, FeIndex *x)
     if (is_float(cx, v, &t))
         return fe_index_dtype_error(cx, t, &at);
     if (is_mask(cx, v))
-        return refuse_mask(cx, item, x->of, dtype);
+        return refuse_mask(cx, item, v, x, dtype);
     return is_value(cx, v) ? read_value(cx, v, &axis, &at, item->loc, x)
                            : read_number(cx, v, size, item->loc, x);
 }
@@ -380,6 +433,7 @@ fe_indices(Lower *cx, const AstNode *n, IrValue *of, FeIndices *out)
         FeIndex *x = &out->items[out->len++];
         x->var = var;
         x->of = text;
+        x->rank = items->len == 1 ? t->rank : 0;
         x->axis = axis;
         if (item->kind == AST_NONE) {
             x->kind = INDEX_NEW;
@@ -623,7 +677,9 @@ index_nest(Lower *cx, FeValue *v, const AstNode *n)
         return take_items(cx, v, i, n);
     IrType t;
     if (is_mask(cx, i) && is_tensor_of_list(cx, v) && fe_type_of(cx, v, &t)) {
-        refuse_mask(cx, item, fe_ast_text(cx->arena, n->index.value), t.dtype);
+        x.of = fe_ast_text(cx->arena, n->index.value);
+        x.rank = t.rank;
+        refuse_mask(cx, item, i, &x, t.dtype);
         return &fe_poison;
     }
     if (!read_number(cx, i, ir_dim_const(v->nest.len), item->loc, &x))

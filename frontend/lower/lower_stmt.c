@@ -333,7 +333,10 @@ static void
 exec_assign(Lower *cx, const AstNode *n)
 {
     FeValue *value = fe_eval(cx, n->assign.value);
+    const AstNode *outer = cx->assigned;
+    cx->assigned = n;
     fe_assign(cx, n->assign.target, n->assign.op, value, n->assign.value);
+    cx->assigned = outer;
 }
 
 /* One without a name was refused when it was read. */

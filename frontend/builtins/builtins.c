@@ -6,12 +6,14 @@
 #include "frontend/builtins/builtins.h"
 
 #include "frontend/context/dispatch.h"
+#include "frontend/context/elsewhere.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/needs_step.h"
 #include "frontend/context/steps.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
 #include "frontend/emit/shape_ops.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/lower/call.h"
 #include <string.h>
 
@@ -354,6 +356,30 @@ fe_bind_args(Lower *cx, const FeCall *call, const char *params, FeArgs *out)
            check_needed(cx, &p, params, out) && !has_poison(call);
 }
 
+/* gather(x, 1, indices) of PyTorch and gather(x, indices) of TensorFlow are of
+ * one value. */
+static bool
+refuse_indices(Lower *cx, const FeBuiltin *b, const FeCall *call)
+{
+    IrType t;
+    int n = 0;
+    while (n < call->num_args && !call->args[n].name)
+        n++;
+    const FeArg *last = n > 1 ? &call->args[n - 1] : NULL;
+    if (strcmp(b->name, "gather") != 0 || !last || has_poison(call) ||
+        !fe_type_of(cx, last->value, &t) || !t.rank || !dtype_is_int(t.dtype))
+        return false;
+    FeElsewhere of = {.module = n == 3 ? "torch" : "tf",
+                      .name = b->name,
+                      .rank = -1,
+                      .args = fe_written_arguments(cx, call)};
+    const char *here = of.args ? fe_other_call_here(cx, &of) : NULL;
+    fe_error_note(cx, last->loc, here ? fe_format(cx, "write %s", here) : NULL,
+                  "gather is of the values of the replicas, and takes no "
+                  "indices");
+    return true;
+}
+
 FeValue *
 fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call)
 {
@@ -361,7 +387,8 @@ fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call)
     for (int i = 0; i < call->num_args; i++)
         fe_count_walk_value(cx, call->args[i].value);
     bool is_reported = !is_allowed(cx, b->where) && has_poison(call);
-    if (is_reported || !check_context(cx, b, call->loc) ||
+    if (is_reported || refuse_indices(cx, b, call) ||
+        !check_context(cx, b, call->loc) ||
         !fe_bind_args(cx, call, b->params, &in))
         return &fe_poison;
     const FeCall *outer = cx->builtin_call;

@@ -38,6 +38,8 @@ FeValue *fe_call(Lower *cx, FeValue *callee, const FeCall *call,
  * tuple fills several parameters when spread is set. */
 FeValue *fe_call_with(Lower *cx, FeValue *f, int n, FeValue *const *values,
                       bool spread, const char *verb, Loc loc);
+/* The arguments of a call as they are written; NULL where one is not. */
+const char *fe_written_arguments(Lower *cx, const FeCall *call);
 /* "train_step", "a function": for messages. */
 const char *fe_callee_name(const FeValue *callee);
 

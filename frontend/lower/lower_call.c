@@ -73,6 +73,20 @@ arguments_note(Lower *cx, int n, const char *const *names)
     return n ? str_text(&s) : "it takes none";
 }
 
+const char *
+fe_written_arguments(Lower *cx, const FeCall *call)
+{
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < call->num_args; i++) {
+        const FeArg *arg = &call->args[i];
+        if (!arg->node)
+            return NULL;
+        str_addf(&s, "%s%s%s%s", i ? ", " : "", arg->name ? arg->name : "",
+                 arg->name ? " = " : "", fe_ast_text(cx->arena, arg->node));
+    }
+    return str_text(&s);
+}
+
 /* The builtin called as elsewhere: zeros(3, 4), transpose(x, 1, 2),
  * log(x, 2.0). NULL where dropping arguments is all that is known of it. */
 static const char *
@@ -86,18 +100,13 @@ elsewhere_note(Lower *cx, const FeCall *call)
     if (!is_one || fe_find_binding(cx, intern(cx->names, call->name)).binding)
         return NULL;
     IrType t;
-    Str args = str_new(cx->arena);
-    for (int i = 0; i < call->num_args; i++) {
-        const FeArg *arg = &call->args[i];
-        if (!arg->node)
-            return NULL;
-        str_addf(&args, "%s%s%s%s", i ? ", " : "", arg->name ? arg->name : "",
-                 arg->name ? " = " : "", fe_ast_text(cx->arena, arg->node));
-    }
+    const char *args = fe_written_arguments(cx, call);
+    if (!args)
+        return NULL;
     FeElsewhere of = {.name = call->name,
                       .rank =
                           fe_type_of(cx, call->args[0].value, &t) ? t.rank : -1,
-                      .args = str_text(&args)};
+                      .args = args};
     return fe_other_call_here(cx, &of);
 }
 

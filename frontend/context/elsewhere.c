@@ -159,7 +159,7 @@ is_of_torch(const Call *c)
 static const char *
 take_first(Lower *cx, Call *c)
 {
-    const char *x = take(cx, c, 0, "x input a arr tensor values params");
+    const char *x = take(cx, c, 0, "x input a arr t tensor values params");
     return x ? x : "x";
 }
 

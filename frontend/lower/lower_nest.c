@@ -387,6 +387,10 @@ field_note(Lower *cx, FeValue *v, const AstNode *n)
     const char *hint = fe_hint_method(name, args);
     if (hint)
         return fe_filled(cx, hint, object, args);
+    Loc behind = {n->loc.line, n->loc.col + n->loc.len, 0, n->loc.file};
+    const char *rest = fe_line_from(cx, behind);
+    if (!args && rest && *rest == '(' && fe_builtin_find(name))
+        return fe_format(cx, "it is a function: %s(%s, ...)", name, object);
     const char *function = function_note(cx, v, name, object, args);
     return function ? function : fe_elsewhere_note(cx, NULL, name);
 }

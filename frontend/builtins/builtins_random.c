@@ -297,12 +297,13 @@ check_shape_is_first(Lower *cx, const FeArgs *in, const Params *p,
         fe_format(cx, "write %s(%s = %s), or %s(%s = %s)", in->name,
                   p->measures[0], first, in->name, p->measures[1], first);
     if (in->args[p->shape + 1]) {
-        bool has_shape =
-            in->args[p->shape + 2] && !in->args[p->shape + 2]->name;
+        const FeArg *last = in->args[p->shape + 2];
+        const char *sizes =
+            last && !last->name ? fe_arg_text(cx, in, p->shape + 2) : NULL;
+        const char *second = fe_arg_text(cx, in, p->shape + 1);
         note = fe_format(cx, "write %s(%s%s%s = %s, %s = %s)", in->name,
-                         has_shape ? fe_arg_text(cx, in, p->shape + 2) : "",
-                         has_shape ? ", " : "", p->measures[0], first,
-                         p->measures[1], fe_arg_text(cx, in, p->shape + 1));
+                         sizes ? sizes : "", sizes ? ", " : "", p->measures[0],
+                         first, p->measures[1], second);
     }
     fe_error_note(cx, fe_arg_loc(in, p->shape), note,
                   "the first argument of %s is a shape, not a number",

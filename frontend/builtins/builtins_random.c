@@ -13,7 +13,10 @@
  *   randint           the remainder, whose bias is below range / 2^63
  *
  * f16 and bf16 are drawn in f32 and rounded.  Steps are counted by a hidden
- * variable for each site: each replica has its own in a run.
+ * variable for each site: each replica has its own in a run, all of which count
+ * alike.  So where a condition that may differ among the replicas is around,
+ * the step is counted before it, on all of them; behind it turns are counted,
+ * from 0 each time, and the key is made of these, too.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/dispatch.h"
@@ -112,14 +115,16 @@ make_key(Draw *d, FeValue *seed, int64_t site, Loc loc)
 
 /* ---- the counter -------------------------------------------------------- */
 
-/* The hidden variable that counts the steps of a site.  A loop that was tried
- * and is unrolled comes to its sites again. */
+/* The hidden variable that counts the steps of a site, or behind the number
+ * `level` of the conditions around that may differ, its turns.  A loop that was
+ * tried and is unrolled comes to its sites again. */
 static const char *
-step_counter(Draw *d, int64_t site)
+step_counter(Draw *d, int64_t site, int level)
 {
     Lower *cx = d->cx;
-    const char *name =
-        intern(cx->names, fe_format(cx, "random.%lld", (long long)site));
+    const char *name = fe_format(cx, level ? "random.%lld.%d" : "random.%lld",
+                                 (long long)site, level);
+    name = intern(cx->names, name);
     IrVar *v = fe_var_counter(cx, name, d->loc);
     bool own = cx->context == FE_REPLICA;
     v->sync = own ? SYNC_ON_READ : SYNC_ON_WRITE;
@@ -128,15 +133,69 @@ step_counter(Draw *d, int64_t site)
     return name;
 }
 
+static void
+count(Draw *d, IrBlock *b, const char *counter)
+{
+    IrValue *one = ir_const_int(b, DT_i64, 1, d->loc);
+    ir_build_write(b, counter, UPDATE_add, one, d->loc);
+}
+
 static IrValue *
-next_step(Draw *d, int64_t site)
+read_and_count(Draw *d, const char *counter)
+{
+    IrValue *n = ir_build_read(d->b, counter, d->loc);
+    count(d, d->b, counter);
+    return n;
+}
+
+static bool
+counts_turns(const FeDivergence *at, int64_t site)
+{
+    for (int i = 0; i < at->sites.len; i++)
+        if (at->sites.data[i] == site)
+            return true;
+    return false;
+}
+
+/* The number of conditions around, from `at` outwards; before each of them,
+ * where all that come to it count alike, the level around counts, and its own
+ * turns begin. */
+static int
+begin_turns(Draw *d, int64_t site, FeDivergence *at)
+{
+    if (!at)
+        return 0;
+    int around = begin_turns(d, site, at->outer);
+    if (counts_turns(at, site))
+        return around + 1;
+    VEC_PUSH(d->cx->arena, at->sites, site);
+    IrBlock *before = ir_block_scratch(at->op);
+    IrValue *zero = ir_const_int(before, DT_i64, 0, d->loc);
+    count(d, before, step_counter(d, site, around));
+    ir_build_write(before, step_counter(d, site, around + 1), UPDATE_set, zero,
+                   d->loc);
+    ir_splice_before(at->op, before);
+    return around + 1;
+}
+
+/* The step; the key is made of the turns, too, where there are any. */
+static IrValue *
+next_step(Draw *d, int64_t site, IrValue **key)
 {
     if (d->cx->context == FE_INIT)
         return integer(d, 0);
-    const char *counter = step_counter(d, site);
-    IrValue *step = ir_build_read(d->b, counter, d->loc);
-    ir_build_write(d->b, counter, UPDATE_add, integer(d, 1), d->loc);
-    return step;
+    int levels = begin_turns(d, site, d->cx->divergence);
+    const char *counter = step_counter(d, site, 0);
+    if (!levels)
+        return read_and_count(d, counter);
+    IrValue *zero = integer(d, 0);
+    for (int i = 1; i <= levels; i++) {
+        const char *turns = step_counter(d, site, i);
+        IrValue *turn = i < levels ? ir_build_read(d->b, turns, d->loc)
+                                   : read_and_count(d, turns);
+        *key = ir_build3(d->b, OP_random, *key, turn, zero, d->loc);
+    }
+    return ir_build_read(d->b, counter, d->loc);
 }
 
 static bool
@@ -225,7 +284,7 @@ draw_counted(Draw *d, const FeArgs *in, const Params *p)
     IrValue *place = elements(d, has_rows(d) ? 1 : 0);
     if (!key || !place)
         return false;
-    IrValue *step = next_step(d, site);
+    IrValue *step = next_step(d, site, &key);
     step = op2(d, OP_mul, step, integer(d, INT64_C(1) << 32));
     place = op2(d, OP_add, place, step);
     d->bits = ir_build3(d->b, OP_random, key, row_of(d), place, d->loc);

@@ -51,6 +51,8 @@ struct FeDivergence {
     const char *what;    /* "if", "while", "for" */
     Loc loc;             /* the condition */
     const AstNode *cond; /* the same; NULL where none is written */
+    IrOp *op;            /* its regions are what is lowered */
+    VEC(int64_t) sites;  /* of random numbers in it that count its turns */
 };
 
 /* An assignment that may have to be undone. */

@@ -95,8 +95,11 @@ lower_side(Lower *cx, IrOp *op, int region, FeBranch *branch, const void *data,
 {
     const AstNode *cond = cx->condition;
     bool is_written = cond && loc_is_same(cond->loc, op->loc);
-    FeDivergence divergence = {cx->divergence, "if", op->loc,
-                               is_written ? cond : NULL};
+    FeDivergence divergence = {.outer = cx->divergence,
+                               .what = "if",
+                               .loc = op->loc,
+                               .cond = is_written ? cond : NULL,
+                               .op = op};
     FeRegion saved = fe_region_enter(cx, op->regions[region], cx->context);
     int mark = cx->writes.len;
     int64_t oldest = cx->num_bindings;

@@ -135,11 +135,13 @@ typedef enum Outcome { LOOP_DONE, LOOP_AGAIN, LOOP_FAILED, LOOP_NEVER } Outcome;
 
 /* The first region of a while. */
 static Outcome
-lower_condition(Lower *cx, Loop *l, IrBlock *region)
+lower_condition(Lower *cx, Loop *l, FeDivergence *divergence, IrBlock *region)
 {
     FeRegion saved = fe_region_enter(cx, region, cx->context);
     int mark = cx->writes.len;
     Outcome outcome = LOOP_FAILED;
+    if (l->diverges)
+        cx->divergence = divergence;
     fe_carried_bind(cx, &l->carry, region);
     FeCond cond = fe_cond(cx, l->kind->condition(cx, l), l->loc);
     if (cond.known && !cond.truth) {
@@ -167,16 +169,15 @@ lower_condition(Lower *cx, Loop *l, IrBlock *region)
 }
 
 static Outcome
-lower_body(Lower *cx, Loop *l, IrBlock *region)
+lower_body(Lower *cx, Loop *l, FeDivergence *divergence, IrBlock *region)
 {
-    FeDivergence divergence = {cx->divergence, l->kind->what, l->loc, l->cond};
     FeRegion saved = fe_region_enter(cx, region, cx->context);
     int mark = cx->writes.len;
     int64_t errors = cx->num_errors;
     IrValues yields = {0};
     bool grew;
     if (l->diverges)
-        cx->divergence = &divergence;
+        cx->divergence = divergence;
     fe_carried_bind(cx, &l->carry, region);
     lower_iteration(cx, l);
     bool ok = fe_carried_end(cx, &l->carry, l->node, &yields, &grew);
@@ -236,10 +237,16 @@ try_lower(Lower *cx, Loop *l, IrOp **op)
     }
     if (l->diverges)
         raise_localities(&l->carry);
+    FeDivergence divergence = {.outer = cx->divergence,
+                               .what = l->kind->what,
+                               .loc = l->loc,
+                               .cond = l->cond,
+                               .op = *op};
     if (l->kind->op == OP_while)
-        outcome = lower_condition(cx, l, (*op)->regions[0]);
+        outcome = lower_condition(cx, l, &divergence, (*op)->regions[0]);
     if (outcome == LOOP_DONE)
-        outcome = lower_body(cx, l, (*op)->regions[(*op)->num_regions - 1]);
+        outcome = lower_body(cx, l, &divergence,
+                             (*op)->regions[(*op)->num_regions - 1]);
     return outcome;
 }
 

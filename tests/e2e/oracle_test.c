@@ -62,6 +62,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/shares.tfd", "", 3},
     {"tests/e2e/programs/shares.tfd", "", -5},
     {"tests/e2e/programs/sparse.tfd", "", 3},
+    {"tests/e2e/programs/turns.tfd", "", 3},
     {"tests/e2e/programs/windows.tfd", "", 3},
 };
 

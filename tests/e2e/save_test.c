@@ -178,6 +178,44 @@ checkpoints_fit_any_number_of_devices(void **state)
     }
 }
 
+/* The replicas draw in as many turns as their rows need: one count is saved. */
+static void
+draws_go_on_where_replicas_take_other_turns(void **state)
+{
+    (void)state;
+    static const char program[] =
+        "dataset d = range(24).batch(4)\n"
+        "param from: i32 = 0\n"
+        "fn step(i) {\n"
+        "  mut left = i % 4 + 1\n"
+        "  mut x = zeros((len(i),))\n"
+        "  while any(left > 0) {\n"
+        "    x += where(left > 0, uniform((len(i),), seed = 3), 0.0)\n"
+        "    left -= 1\n"
+        "  }\n"
+        "  return x\n"
+        "}\n"
+        "main {\n"
+        "  mut k = 0\n"
+        "  if from > 0 { restore(\"turns\") }\n"
+        "  for i in distribute(d) {\n"
+        "    if k >= from {\n"
+        "      let x = gather(run step(i), 0)\n"
+        "      if k >= 3 { print(\"{x}\") }\n"
+        "    }\n"
+        "    k += 1\n"
+        "    if k == 3 and from == 0 { save(\"turns\") }\n"
+        "  }\n"
+        "}\n";
+    Ran whole = run_there(compile(program, 2), "TFD_SPIN=0", "");
+    assert_int_equal(whole.code, 0);
+    for (int devices = 1; devices <= 3; devices++) {
+        Ran rest =
+            run_there(compile(program, devices), "TFD_SPIN=0", "--set from=3");
+        assert_string_equal(rest.out, whole.out);
+    }
+}
+
 static void
 listed_variables_are_all_that_changes(void **state)
 {
@@ -572,6 +610,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_has_these_bytes),
         cmocka_unit_test(checkpoints_fit_any_number_of_devices),
+        cmocka_unit_test(draws_go_on_where_replicas_take_other_turns),
         cmocka_unit_test(listed_variables_are_all_that_changes),
         cmocka_unit_test(the_file_has_other_names),
         cmocka_unit_test(the_file_has_another_width),

@@ -30,8 +30,8 @@ bool fe_builtin_takes_enum_name(const FeBuiltin *b, const char *name,
  * alone may stand as an initial value. */
 bool fe_builtin_fills(const FeBuiltin *b);
 FeValue *fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call);
-/* The argument that is v of the builtin which is called at loc, as written; NULL
- * if none is. */
+/* The argument that is v of the builtin which is called at loc, as written;
+ * NULL if none is. */
 const AstNode *fe_written_argument(const Lower *cx, const FeValue *v, Loc loc);
 /* num_replicas, replica_id: builtin names that are values, not functions, in
  * this place; NULL if name is none. */
@@ -46,6 +46,9 @@ FeValue *fe_eval_string(Lower *cx, const AstNode *string);
 
 /* grad(loss, wrt), the loss as it is written at its place. */
 FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written);
+/* Warns of gradients in main, which is lowered, that count parts of a loss more
+ * than once. */
+void fe_grad_warn_of_sums(Lower *cx, IrBlock *main);
 /* The result of body for fn, called with the parameters in scope, with the
  * gradient that fn states. */
 FeValue *fe_custom_gradient(Lower *cx, const AstNode *fn, FeScope *scope,

@@ -74,6 +74,14 @@ typedef struct FeCheckedIndex {
     const IrBlock *block;
 } FeCheckedIndex;
 
+/* A gradient of a loss that all replicas have summed already; a mistake where
+ * the gradients are summed, too. */
+typedef struct FeSummedLoss {
+    const IrOp *grad, *sum;
+    Loc written; /* the loss */
+    const IrCall *calls;
+} FeSummedLoss;
+
 struct Lower {
     Arena *arena; /* of the module: everything lives there */
     IrModule *module;
@@ -98,6 +106,7 @@ struct Lower {
     FeScope *builtins, *file;    /* outermost names; those of the main file */
     VEC(FeWrite) writes;         /* assignments to muts, oldest first */
     VEC(FeCheckedIndex) checked; /* oldest first */
+    VEC(FeSummedLoss) summed;    /* oldest first */
     Map *instances;              /* their paths: see fe_unique_name */
     VEC(FeFile) files;           /* that are used */
 

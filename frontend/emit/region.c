@@ -204,6 +204,7 @@ fe_mark(Lower *cx)
         .last_func = m->last,
         .num_writes = cx->writes.len,
         .num_checked = cx->checked.len,
+        .num_summed = cx->summed.len,
         .num_iters = m->iters.len,
         .num_symbols = m->symbols.len,
         .num_datasets = m->datasets.len,
@@ -221,6 +222,7 @@ fe_rewind(Lower *cx, const FeMark *mark)
     assert(cx->block == mark->block);
     assert(cx->writes.len >= mark->num_writes);
     assert(cx->checked.len >= mark->num_checked);
+    assert(cx->summed.len >= mark->num_summed);
     diag_rewind(cx->diag, mark->diag);
     while (cx->block && cx->block->last != mark->last)
         ir_remove(cx->block->last);
@@ -228,6 +230,7 @@ fe_rewind(Lower *cx, const FeMark *mark)
         ir_func_remove(m->last);
     fe_undo_writes(cx, mark->num_writes);
     cx->checked.len = mark->num_checked;
+    cx->summed.len = mark->num_summed;
     m->iters.len = mark->num_iters;
     ir_symbols_cut(m, mark->num_symbols);
     m->datasets.len = mark->num_datasets;

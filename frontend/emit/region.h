@@ -61,7 +61,8 @@ typedef struct FeMark {
     IrBlock *block;
     IrOp *last;
     IrFunc *last_func;
-    int num_writes, num_checked, num_iters, num_symbols, num_datasets;
+    int num_writes, num_checked, num_summed;
+    int num_iters, num_symbols, num_datasets;
     int64_t num_errors, num_sites;
     bool needs_constant;
 } FeMark;

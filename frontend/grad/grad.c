@@ -155,8 +155,23 @@ note_regions(Walk *w, const IrOp *op)
     }
 }
 
+/* Whether op gives the part of its first operand that each of n replicas has:
+ * x / n, or x * (1 / n). */
+static bool
+is_part_of_n(const IrOp *op, int n)
+{
+    Scalar by;
+    if ((op->kind != OP_div && op->kind != OP_mul) ||
+        !ir_const_known(op->operands[1], &by))
+        return false;
+    double factor = scalar_cast(by, DT_f64).f;
+    return op->kind == OP_div ? factor == n : (float)factor == 1.0F / (float)n;
+}
+
+/* What is divided by the number of replicas, if that is given, may be summed
+ * again. */
 static Outermost
-outermost_of(Arena *a, const IrValue *loss)
+outermost_of(Arena *a, const IrValue *loss, int num_replicas)
 {
     Outermost found = {0};
     Walk *w = NEW(a, Walk);
@@ -164,6 +179,8 @@ outermost_of(Arena *a, const IrValue *loss)
     note_value(w, loss);
     while (w->todo.len) {
         const IrOp *op = VEC_POP(w->todo);
+        if (num_replicas && is_part_of_n(op, num_replicas))
+            continue;
         bool is_sum = op->kind == OP_all_reduce && ir_enum(op, A_op) == AGG_sum;
         if (!found.sum && (is_sum || op->kind == OP_all_gather))
             found.sum = op;
@@ -470,26 +487,124 @@ summed_text(Lower *cx, Loc loc)
     return fe_format(cx, "%.*s", (int)(len - skipped - 1), text + skipped);
 }
 
-static const char *
-own_part_note(Lower *cx, Loc sum, Loc loc, Loc written)
+/* Whether text has an operator outside of parentheses. */
+static bool
+has_operator(const char *text)
 {
-    const char *part = summed_text(cx, sum);
-    const char *call = part ? fe_edit(cx, loc, written, part) : NULL;
-    return call ? fe_format(cx,
-                            "write %s, of each replica's own part, which this "
-                            "is made of",
-                            call)
-                : "take the gradient of each replica's own part, which this "
-                  "is made of";
+    int depth = 0;
+    bool found = false;
+    for (const char *at = text; *at; at++) {
+        depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+        found |= depth == 0 && strchr("+-*/%<>=? ", *at);
+    }
+    return found;
+}
+
+/* The loss divided, which is right whatever it is made of; or the x of a
+ * written all_reduce(sum, x). */
+static const char *
+own_part_note(Lower *cx, const FeSummedLoss *s)
+{
+    Loc loc = s->grad->loc;
+    const char *dtype = dtype_info[s->grad->operands[0]->type.dtype].name;
+    const char *text = fe_source(cx, s->written);
+    const char *part = loc_is_same(s->sum->loc, s->written)
+                           ? summed_text(cx, s->written)
+                           : NULL;
+    if (!part && text)
+        part = fe_format(cx,
+                         has_operator(text) ? "(%s) / %s(num_replicas)"
+                                            : "%s / %s(num_replicas)",
+                         text, dtype);
+    const char *call = part ? fe_edit(cx, loc, s->written, part) : NULL;
+    return fe_format(
+        cx, "write %s, of each replica's own part",
+        call ? call
+             : fe_format(cx, "grad(loss / %s(num_replicas), ...)", dtype));
 }
 
 static void
-warn_of_sum(Lower *cx, const IrOp *sum, Loc loc, Loc written)
+warn_of_sum(Lower *cx, const FeSummedLoss *s)
 {
-    fe_warning(cx, loc, sum->loc, own_part_note(cx, sum->loc, loc, written),
+    const IrCall *calls = cx->module->calls;
+    cx->module->calls = s->calls;
+    fe_warning(cx, s->grad->loc, s->sum->loc, own_part_note(cx, s),
                "the loss is already summed over the replicas, so that the "
                "sum of its gradients counts each part %d times",
                cx->module->num_replicas);
+    cx->module->calls = calls;
+}
+
+/* A walk over what is made of a gradient. */
+typedef struct Flow {
+    Lower *cx;
+    const IrOp *grad;
+    IR_TABLE(bool) made; /* values: of the gradient, and not yet divided */
+    bool any, summed;
+} Flow;
+
+static bool
+takes_gradient(const Flow *f, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (IR_TABLE_FIND(f->made, op->operands[i]->number) &&
+            *IR_TABLE_FIND(f->made, op->operands[i]->number))
+            return true;
+    return false;
+}
+
+static void
+follow_gradient(IrOp *op, void *data)
+{
+    Flow *f = data;
+    bool takes = takes_gradient(f, op);
+    bool is_mean = (op->kind == OP_all_reduce || op->kind == OP_reduce_to) &&
+                   ir_enum(op, A_op) == AGG_mean;
+    f->any |= takes;
+    if ((!takes && op != f->grad) || is_mean ||
+        is_part_of_n(op, f->cx->module->num_replicas))
+        return;
+    f->summed |= takes && ir_op_info[op->kind].effect != PURE;
+    for (int i = 0; i < op->num_results; i++)
+        *IR_TABLE_SLOT(f->cx->arena, f->made, op->results[i]->number) = true;
+}
+
+/* Whether any gradient leaves the step, or is added to those of other replicas,
+ * and is not divided before. */
+static bool
+is_summed_again(Lower *cx, IrBlock *main, const IrOp *grad)
+{
+    Flow f = {.cx = cx, .grad = grad};
+    ir_walk(main, follow_gradient, &f);
+    return f.summed || !f.any;
+}
+
+void
+fe_grad_warn_of_sums(Lower *cx, IrBlock *main)
+{
+    for (int i = 0; i < cx->summed.len; i++)
+        if (is_summed_again(cx, main, cx->summed.data[i].grad))
+            warn_of_sum(cx, &cx->summed.data[i]);
+}
+
+/* Whether all replicas have the loss x of a step. */
+static bool
+is_shared(const Lower *cx, const IrValue *x)
+{
+    return x->type.locality < LOCAL_PER_REPLICA && cx->context == FE_REPLICA &&
+           cx->module->num_replicas > 1;
+}
+
+static void
+note_sum(Lower *cx, const IrValue *x, const IrOp *grad, Loc written)
+{
+    if (!is_shared(cx, x))
+        return;
+    int n = cx->module->num_replicas;
+    const IrOp *sum = outermost_of(cx->arena, x, n).sum;
+    FeSummedLoss s = {grad, sum, written, cx->module->calls};
+    if (sum)
+        VEC_PUSH(cx->arena, cx->summed, s);
 }
 
 /* The part of the loss x that is this replica's, of which the gradient is
@@ -497,18 +612,15 @@ warn_of_sum(Lower *cx, const IrOp *sum, Loc loc, Loc written)
  * an equal part.  So the gradients of all replicas add up to that of the mean,
  * and of what else is in the loss. */
 static IrValue *
-own_part_of_loss(Lower *cx, IrValue *x, Loc loc, Loc written)
+own_part_of_loss(Lower *cx, IrValue *x, Loc loc)
 {
-    int n = cx->module->num_replicas;
-    if (x->type.locality >= LOCAL_PER_REPLICA || cx->context != FE_REPLICA ||
-        n == 1)
+    if (!is_shared(cx, x))
         return x;
-    Outermost found = outermost_of(cx->arena, x);
-    if (found.sum)
-        warn_of_sum(cx, found.sum, loc, written);
+    Outermost found = outermost_of(cx->arena, x, 0);
     if (found.sum || !found.has_mean)
         return x;
-    IrValue *replicas = ir_const_float(cx->block, x->type.dtype, n, loc);
+    IrValue *replicas =
+        ir_const_float(cx->block, x->type.dtype, cx->module->num_replicas, loc);
     IrValue *part = ir_build2(cx->block, OP_div, x, replicas, loc);
     part->name = x->name;
     return part;
@@ -567,7 +679,9 @@ fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written)
     if (!ok || !leaves.len)
         return ok ? wrt : &fe_poison;
     set_localities(&w, &x->type, walk->has_collective);
-    w.operands.data[0] = own_part_of_loss(cx, x, loc, written);
+    w.operands.data[0] = own_part_of_loss(cx, x, loc);
     IrOp *op = emit_grad(cx, &w, loc);
+    if (op)
+        note_sum(cx, x, op, written);
     return op ? result_nest(cx, &w, wrt, &leaves, op) : &fe_poison;
 }

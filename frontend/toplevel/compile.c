@@ -120,6 +120,7 @@ lower_main(Lower *cx, const AstNode *main, const AstNode *evaluate)
         lower_choice(cx, main, evaluate);
     else
         lower_body(cx, main->main.body, main->loc);
+    fe_grad_warn_of_sums(cx, fn->body);
     fe_func_close(cx, fn, &saved, &fe_none, main->loc);
     /* a loop may carry values that are on the devices after its first iteration
      * only */

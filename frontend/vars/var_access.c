@@ -127,13 +127,14 @@ describe_access(Lower *cx, const IrVar *v)
 
 /* ---- messages ----------------------------------------------------------- */
 
-/* The texts for $v, $x, $o, $c. */
+/* The texts for $v, $x, $o, $c; the value as an expression, or NULL, for $r. */
 typedef struct MessageArgs {
     const char *var, *value, *op, *context;
+    const AstNode *node;
 } MessageArgs;
 
 static const char *
-message_arg(const MessageArgs *w, char c)
+message_arg(Lower *cx, const MessageArgs *w, char c)
 {
     switch (c) {
     case 'v':
@@ -142,6 +143,8 @@ message_arg(const MessageArgs *w, char c)
         return w->value;
     case 'o':
         return w->op;
+    case 'r':
+        return fe_var_drift_note(cx, w->var, w->node, w->value);
     default:
         return w->context;
     }
@@ -153,7 +156,7 @@ expand_message(Lower *cx, const char *text, const MessageArgs *w)
     Str s = str_new(cx->arena);
     for (; *text; text++) {
         if (*text == '$')
-            str_add(&s, message_arg(w, *++text));
+            str_add(&s, message_arg(cx, w, *++text));
         else
             str_addc(&s, *text);
     }
@@ -183,8 +186,9 @@ check_verdict(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w,
         return true;
     if (verdict == V_HAS_NO_SHARE && fe_refuse_library_in_main(cx, loc))
         return false;
+    const char *repair = repair_text(cx, verdict, v, w);
     fe_error_note(
-        cx, loc, repair_text(cx, verdict, v, w), "%s",
+        cx, loc, repair, "%s",
         expand_message(cx, message_part(verdicts[verdict].message), w));
     return false;
 }
@@ -471,7 +475,8 @@ fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
              Loc loc)
 {
     MessageArgs w = {.value = node ? fe_ast_text(cx->arena, node) : "x",
-                     .op = fe_format(cx, "%s=", fe_ast_op_text(op))};
+                     .op = fe_format(cx, "%s=", fe_ast_op_text(op)),
+                     .node = op == AST_OP_NONE ? node : NULL};
     bool slices = fe_is_slices(value);
     if (fe_value_has_poison(value) || (slices && !check_adds(cx, op, &w, loc)))
         return;

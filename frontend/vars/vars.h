@@ -42,6 +42,13 @@ const FeVarInfo *fe_var_info(Lower *cx, const IrVar *v);
 /* Adds a variable to the module. */
 FeVarInfo *fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
 
+/* ---- messages ----------------------------------------------------------- */
+
+/* How to write value, which is node if that is not NULL, as one that all
+ * replicas may assign to the variable (drift.c). */
+const char *fe_var_drift_note(Lower *cx, const char *var, const AstNode *node,
+                              const char *value);
+
 /* ---- declarations ------------------------------------------------------- */
 
 /* The variable of a VAR in scope (top level, module), its name prefixed; with

@@ -124,6 +124,10 @@ bool fe_count_over(const IrType *t, const FeAxes *axes, Dim *out);
 bool fe_check_floats(Lower *cx, const IrValue *x, const char *name,
                      const char *what, Loc loc);
 
+/* What gives the mean over axes of x, a share of the batch, for n rows in all
+ * shares. */
+const char *fe_mean_of_rows(Lower *cx, const IrValue *x, const FeAxes *axes,
+                            bool keepdims, const char *what);
 /* The mean of x over axes; NULL axes: all.  what is x as written. */
 FeValue *fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
                  const char *what, Loc loc);

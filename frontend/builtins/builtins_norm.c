@@ -121,6 +121,23 @@ check_freedom(Lower *cx, Dim count, int64_t ddof, Loc loc)
     return false;
 }
 
+/* What to write for a std over a share. */
+static const char *
+std_note(Lower *cx, const IrValue *x, const FeOver *over, const char *what)
+{
+    const FeAxes *axes = &over->axes;
+    if (axes->len == x->type.rank && !over->keepdims)
+        return fe_format(cx,
+                         "write sqrt(global_mean((%s - global_mean(%s)) ** 2))",
+                         what, what);
+    const char *square = fe_format(cx, "(%s - m) ** 2", what);
+    return fe_format(cx,
+                     "with n the rows of the whole batch and let m = %s, write "
+                     "sqrt(%s)",
+                     fe_mean_of_rows(cx, x, axes, true, what),
+                     fe_mean_of_rows(cx, x, axes, over->keepdims, square));
+}
+
 FeValue *
 fe_builtin_std(Lower *cx, const FeArgs *in)
 {
@@ -130,8 +147,7 @@ fe_builtin_std(Lower *cx, const FeArgs *in)
     Loc loc = in->loc;
     const char *what = fe_arg_text(cx, in, 0);
     IrValue *x = fe_arg_over(cx, in, 1, &over);
-    const char *note = fe_format(
-        cx, "write sqrt(global_mean((%s - global_mean(%s)) ** 2))", what, what);
+    const char *note = x ? std_note(cx, x, &over, what) : NULL;
     if (!x || !fe_arg_int(cx, in, 3, "ddof", &ddof) ||
         !fe_check_floats(cx, x, in->name, what, loc) ||
         !fe_check_some(cx, x, &over.axes, in->name, note, loc) ||

@@ -110,6 +110,60 @@ fe_check_floats(Lower *cx, const IrValue *x, const char *name, const char *what,
     return dtype_is_float(t);
 }
 
+/* ", axis = 0" of a call over some of the axes of x. */
+static const char *
+axis_text(Lower *cx, const IrValue *x, const FeAxes *axes, bool keepdims)
+{
+    Str s = str_new(cx->arena);
+    const char *kept = keepdims ? ", keepdims = true" : "";
+    if (axes->len == 1)
+        return fe_format(cx, ", axis = %d%s", (int)axes->axes[0], kept);
+    for (int i = 0; i < axes->len && axes->len < x->type.rank; i++)
+        str_addf(&s, "%s%d", i ? ", " : "", (int)axes->axes[i]);
+    return s.len ? fe_format(cx, ", axis = (%s)%s", str_text(&s), kept) : kept;
+}
+
+/* "f32(n * 2)": how many elements are in a mean over the rows of the whole
+ * batch, n. */
+static const char *
+count_text(Lower *cx, const IrValue *x, const FeAxes *axes)
+{
+    int64_t others = 1;
+    for (int i = 0; i < axes->len; i++)
+        if (ir_dim_is_const(x->type.dims[axes->axes[i]]))
+            others *= x->type.dims[axes->axes[i]].c;
+    const char *dtype = dtype_info[x->type.dtype].name;
+    return others == 1
+               ? fe_format(cx, "%s(n)", dtype)
+               : fe_format(cx, "%s(n * %lld)", dtype, (long long)others);
+}
+
+const char *
+fe_mean_of_rows(Lower *cx, const IrValue *x, const FeAxes *axes, bool keepdims,
+                const char *what)
+{
+    return fe_format(cx, "all_reduce(sum, sum(%s%s)) / %s", what,
+                     axis_text(cx, x, axes, keepdims), count_text(cx, x, axes));
+}
+
+/* What to write for a mean over a share. */
+static const char *
+mean_note(Lower *cx, const IrValue *x, const FeAxes *axes, bool keepdims,
+          const char *what)
+{
+    if (x->type.locality == LOCAL_HOST)
+        return fe_format(cx, "write sum(%s) / f32(max(len(%s), 1))", what,
+                         what);
+    if (axes->len < x->type.rank || keepdims)
+        return fe_format(cx, "with n the rows of the whole batch, write %s",
+                         fe_mean_of_rows(cx, x, axes, keepdims, what));
+    return fe_format(cx,
+                     "write global_mean(%s), or, with n the rows of the whole "
+                     "batch, sum(%s) / %s, whose parts reduce(sum, ...) adds "
+                     "up",
+                     what, what, count_text(cx, x, axes));
+}
+
 FeValue *
 fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
         const char *what, Loc loc)
@@ -118,14 +172,7 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
     const IrType *t = &x->type;
     if (!fe_check_floats(cx, x, "mean", what, loc))
         return &fe_poison;
-    const char *note =
-        fe_format(cx,
-                  t->locality == LOCAL_HOST
-                      ? "write sum(%s) / f32(max(len(%s), 1))"
-                      : "write global_mean(%s), or, with n the rows of the "
-                        "whole batch, sum(%s) / f32(n), "
-                        "whose parts reduce(sum, ...) adds up",
-                  what, what);
+    const char *note = mean_note(cx, x, axes, keepdims, what);
     if (!fe_check_some(cx, x, axes, "mean", note, loc))
         return &fe_poison;
     if (!fe_count_over(t, axes, &count))

@@ -143,13 +143,28 @@ nest_note(Lower *cx, const FeValue *v)
                     : "go through the items: [a + b for (a, b) in zip(x, y)]";
 }
 
-/* A list of scalars counts as a tensor, other nests do not. */
+/* Two lists of variables with a + in between may have been meant as one list.
+ */
+static const char *
+nests_note(Lower *cx, const FeValue *v, const FeValue *other, AstOp op, Loc loc)
+{
+    const char *left = fe_side_text(cx, 0, loc);
+    bool has_vars = v->nest.len && v->nest.items[0]->kind == FE_VAR;
+    bool are_both = other && other->kind == FE_NEST;
+    if (op != AST_OP_ADD || !has_vars || !are_both || !left)
+        return nest_note(cx, v);
+    return fe_format(cx, "the items of both in one list are flatten([%s, %s])",
+                     left, fe_side_text(cx, 1, loc));
+}
+
+/* A list of scalars counts as a tensor, other nests do not.  other is the other
+ * operand, or NULL. */
 static bool
-check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
+check_number(Lower *cx, FeValue *v, const FeValue *other, AstOp op, Loc loc)
 {
     IrType t;
     if (v->kind == FE_NEST && !fe_type_of(cx, v, &t)) {
-        fe_error_note(cx, loc, nest_note(cx, v),
+        fe_error_note(cx, loc, nests_note(cx, v, other, op, loc),
                       "arithmetic does not go into %s", fe_describe(cx, v));
         return false;
     }
@@ -317,7 +332,7 @@ fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
         return fe_slices_binary(cx, op, x, y, loc);
     if ((op == AST_OP_EQ || op == AST_OP_NE) && !(is_number(x) && is_number(y)))
         return compare_things(cx, op, x, y, loc);
-    if (!check_number(cx, x, op, loc) || !check_number(cx, y, op, loc))
+    if (!check_number(cx, x, y, op, loc) || !check_number(cx, y, x, op, loc))
         return &fe_poison;
     if (op == AST_OP_DIV && divides_integers(cx, x, y))
         return refuse_quotient(cx, loc);
@@ -339,7 +354,7 @@ fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
         return &fe_poison;
     if (fe_is_slices(x))
         return fe_slices_unary(cx, op, x, loc);
-    if (!check_number(cx, x, op, loc))
+    if (!check_number(cx, x, NULL, op, loc))
         return &fe_poison;
     FeValue *known = fe_fold_unary(cx, op, x, loc);
     if (known)

@@ -11,6 +11,7 @@
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/region.h"
@@ -20,6 +21,8 @@
 #include "frontend/lower/stmt.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
+
+#include <string.h>
 
 typedef struct Loop Loop;
 
@@ -338,9 +341,44 @@ fe_loop_dataset(Lower *cx, const AstNode *n, FeValue *dist)
     lower_loop(cx, &l);
 }
 
+static bool
+has_name(const AstNode *n, const char *name)
+{
+    AstNode *child;
+    if (n->kind == AST_NAME && strcmp(n->name.text, name) == 0)
+        return true;
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
+        if (has_name(child, name))
+            return true;
+    return false;
+}
+
+/* A let of the body with the name of a mut in the condition: such a loop often
+ * has no end. */
+static void
+warn_of_hidden_muts(Lower *cx, const AstNode *n)
+{
+    const AstList *stmts = &n->while_.body->block.stmts;
+    for (int i = 0; i < stmts->len; i++) {
+        const AstNode *let = stmts->data[i];
+        if (let->kind != AST_LET || let->let.pattern->kind != AST_NAME)
+            continue;
+        const char *name = let->let.pattern->name.text;
+        const FeBinding *b =
+            fe_find_binding(cx, intern(cx->names, name)).binding;
+        if (b && b->is_mut && has_name(n->while_.cond, name))
+            fe_warning(cx, let->loc, let->loc,
+                       fe_format(cx, "write %s = ..., without let", name),
+                       "this let makes another \"%s\", and the mut in the "
+                       "condition of the loop stays as it is",
+                       name);
+    }
+}
+
 void
 fe_loop_while(Lower *cx, const AstNode *n, int64_t max)
 {
+    warn_of_hidden_muts(cx, n);
     Loop l = new_loop(cx, &plain_while, n, n->while_.body, n->while_.cond->loc);
     l.cond = n->while_.cond;
     l.max = max;

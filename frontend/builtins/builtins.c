@@ -418,6 +418,13 @@ fe_arg_text(Lower *cx, const FeArgs *in, int i)
     return node ? fe_ast_text(cx->arena, node) : "x";
 }
 
+FeOwn
+fe_arg_own(Lower *cx, const FeArgs *in, int i)
+{
+    const AstNode *node = in->args[i] ? in->args[i]->node : NULL;
+    return node ? fe_own(cx, node) : fe_own_at(cx, fe_arg_loc(in, i));
+}
+
 bool
 fe_arg_bool(Lower *cx, const FeArgs *in, int i, const char *what, bool *out)
 {

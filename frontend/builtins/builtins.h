@@ -10,6 +10,7 @@
 #ifndef TFD_FRONTEND_BUILTINS_BUILTINS_H
 #define TFD_FRONTEND_BUILTINS_BUILTINS_H
 
+#include "frontend/context/messages.h"
 #include "frontend/emit/shape_ops.h"
 #include "frontend/lower/call.h"
 
@@ -66,6 +67,8 @@ fe_arg_loc(const FeArgs *in, int i)
 
 /* As it was written, for a repair; its name if it was not written. */
 const char *fe_arg_text(Lower *cx, const FeArgs *in, int i);
+/* What a message about it is about (fe_own). */
+FeOwn fe_arg_own(Lower *cx, const FeArgs *in, int i);
 
 /* A bool, an integer, a dtype; *out stays as it is when it was left out. */
 bool fe_arg_bool(Lower *cx, const FeArgs *in, int i, const char *what,

@@ -418,13 +418,6 @@ fe_builtin_triu(Lower *cx, const FeArgs *in)
     return triangle(cx, in, OP_ge);
 }
 
-static FeOwn
-own_arg(Lower *cx, const FeArgs *in, int i)
-{
-    const AstNode *node = in->args[i] ? in->args[i]->node : NULL;
-    return node ? fe_own(cx, node) : fe_own_at(cx, fe_arg_loc(in, i));
-}
-
 /* A cast that its author wrote is what is wrong. */
 static FeValue *
 refuse_labels(Lower *cx, const IrType *t, const FeOwn *at)
@@ -458,7 +451,7 @@ fe_builtin_one_hot(Lower *cx, const FeArgs *in)
         !fe_require_dim(cx, fe_arg(in, 1), "size", fe_arg_loc(in, 1), s.dims) ||
         !fe_arg_dtype(cx, in, 2, &t))
         return &fe_poison;
-    FeOwn at = own_arg(cx, in, 0);
+    FeOwn at = fe_arg_own(cx, in, 0);
     bool is_own = !diag_is_library(cx->diag, in->loc.file);
     if (!dtype_is_int(x->type.dtype))
         return refuse_labels(cx, &x->type, &at);
@@ -548,7 +541,7 @@ FeValue *
 fe_builtin_take(Lower *cx, const FeArgs *in)
 {
     IrValue *x = fe_arg_operand(cx, in, 0), *index = fe_arg_operand(cx, in, 1);
-    FeOwn at = own_arg(cx, in, 1);
+    FeOwn at = fe_arg_own(cx, in, 1);
     int64_t axis = 0;
     if (!x || !index)
         return &fe_poison;

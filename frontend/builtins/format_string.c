@@ -304,7 +304,8 @@ fe_builtin_print(Lower *cx, const FeArgs *in)
     return fe_emit(cx, fe_text_op(cx, OP_print, 0, NULL, &text->text, in->loc));
 }
 
-/* In a declaration: what is asserted of constants holds or is an error. */
+/* In a declaration, and of what the library asks of shapes and dtypes: what is
+ * asserted of constants holds or is an error. */
 static FeValue *
 assert_now(Lower *cx, const FeArgs *in, bool holds)
 {
@@ -321,7 +322,8 @@ FeValue *
 fe_builtin_assert(Lower *cx, const FeArgs *in)
 {
     bool holds;
-    if (!cx->block && fe_value_is_bool(fe_arg(in, 0), &holds))
+    bool is_early = !cx->block || diag_is_library(cx->diag, in->loc.file);
+    if (is_early && fe_value_is_bool(fe_arg(in, 0), &holds))
         return assert_now(cx, in, holds);
     IrValue *condition = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
     FeValue *text = arg_as_text(cx, in, 1);

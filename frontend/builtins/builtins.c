@@ -439,6 +439,29 @@ fe_arg_int(Lower *cx, const FeArgs *in, int i, const char *what, int64_t *out)
     return !v || fe_require_int(cx, v, what, fe_arg_loc(in, i), out);
 }
 
+bool
+fe_arg_is_known(const FeArgs *in, int i, double *out)
+{
+    const FeValue *v = fe_arg(in, i);
+    if (!v || v->kind != FE_CONST)
+        return false;
+    *out = scalar_cast(v->constant.scalar, DT_f64).f;
+    return true;
+}
+
+bool
+fe_check_bounds(Lower *cx, const FeArgs *in)
+{
+    double low = 0, high = 1;
+    bool is_known = (!fe_arg(in, 1) || fe_arg_is_known(in, 1, &low)) &&
+                    (!fe_arg(in, 2) || fe_arg_is_known(in, 2, &high));
+    if (!is_known || low <= high)
+        return true;
+    fe_error_note(cx, in->loc, "low comes first, then high",
+                  "no number is from %g to %g", low, high);
+    return false;
+}
+
 /* zeros(3, 2), as NumPy's rand and PyTorch have it. */
 static bool
 refuse_length(Lower *cx, const FeArgs *in)

@@ -76,6 +76,11 @@ bool fe_arg_bool(Lower *cx, const FeArgs *in, int i, const char *what,
 bool fe_arg_int(Lower *cx, const FeArgs *in, int i, const char *what,
                 int64_t *out);
 bool fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out);
+/* Whether it is a number known when compiling: that. */
+bool fe_arg_is_known(const FeArgs *in, int i, double *out);
+/* Refuses arguments 1 and 2, low and high, that are known to bound no number;
+ * where they are left out they are 0 and 1. */
+bool fe_check_bounds(Lower *cx, const FeArgs *in);
 
 /* Axes of a value of that rank, ascending: all when it was left out. */
 bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);

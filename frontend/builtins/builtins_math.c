@@ -60,6 +60,8 @@ fe_builtin_where(Lower *cx, const FeArgs *in)
 FeValue *
 fe_builtin_clip(Lower *cx, const FeArgs *in)
 {
+    if (!fe_check_bounds(cx, in))
+        return &fe_poison;
     FeValue *x = fe_op2(cx, OP_maximum, fe_arg(in, 0), fe_arg(in, 1), in->loc);
     return fe_op2(cx, OP_minimum, x, fe_arg(in, 2), in->loc);
 }

@@ -535,12 +535,24 @@ finish(const Draw *d, IrValue *x, FeValue *scale, FeValue *shift)
     return shift ? fe_binary(cx, AST_OP_ADD, v, shift, d->loc) : v;
 }
 
+static bool
+check_stddev(Lower *cx, const FeArgs *in)
+{
+    double stddev;
+    if (!fe_arg_is_known(in, 2, &stddev) || stddev >= 0)
+        return true;
+    fe_error(cx, fe_arg_loc(in, 2),
+             "a standard deviation is no less than 0, and this is %g", stddev);
+    return false;
+}
+
 FeValue *
 fe_builtin_uniform(Lower *cx, const FeArgs *in)
 {
     Draw d;
     FeValue *low = fe_arg(in, 1), *high = fe_arg(in, 2);
-    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5, {"low", "high"}}, &d))
+    if (!fe_check_bounds(cx, in) ||
+        !draw_floats(cx, in, &(Params){0, 3, 4, 5, {"low", "high"}}, &d))
         return &fe_poison;
     if (!high && low)
         high = fe_value_float(cx->arena, 1);
@@ -553,7 +565,8 @@ FeValue *
 fe_builtin_normal(Lower *cx, const FeArgs *in)
 {
     Draw d;
-    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5, {"mean", "stddev"}}, &d))
+    if (!check_stddev(cx, in) ||
+        !draw_floats(cx, in, &(Params){0, 3, 4, 5, {"mean", "stddev"}}, &d))
         return &fe_poison;
     return finish(&d, normal(&d), fe_arg(in, 2), fe_arg(in, 1));
 }
@@ -572,7 +585,8 @@ fe_builtin_truncated_normal(Lower *cx, const FeArgs *in)
 {
     const double most = 0.954499; /* erf(2 / sqrt(2)) is a little more */
     Draw d;
-    if (!draw_floats(cx, in, &(Params){0, 3, 4, 5, {"mean", "stddev"}}, &d))
+    if (!check_stddev(cx, in) ||
+        !draw_floats(cx, in, &(Params){0, 3, 4, 5, {"mean", "stddev"}}, &d))
         return &fe_poison;
     IrValue *u = open_unit(&d);
     IrValue *x = op2(&d, OP_mul, u, number(&d, 2 * most));

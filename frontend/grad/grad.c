@@ -29,6 +29,7 @@ typedef struct Walk {
     Arena *arena;
     IR_TABLE(bool) met; /* operations that are in todo, or were */
     VEC(IrOp *) todo;
+    VEC(IrOp *) used;    /* operations that were in todo */
     VEC(IrOp *) reads;   /* operations that use a read of a variable */
     bool has_collective; /* one that a gradient flows through, or a per-replica
                             value beside it */
@@ -42,6 +43,7 @@ note_op(Walk *w, IrOp *op)
         return;
     *met = true;
     VEC_PUSH(w->arena, w->todo, op);
+    VEC_PUSH(w->arena, w->used, op);
 }
 
 static void
@@ -364,12 +366,42 @@ add_var(Lower *cx, const Walk *walk, IrVar *v, Loc loc, Wrt *wrt)
     return true;
 }
 
+/* Whether a walk has used what x is, which may be a variable. */
 static bool
-add_tensor(Lower *cx, FeValue *leaf, Loc loc, Wrt *wrt)
+has_used(const Walk *w, const IrValue *x)
+{
+    const IrOp *def = x->def;
+    for (int i = 0; i < w->used.len; i++) {
+        const IrOp *used = w->used.data[i];
+        if (used == def ||
+            (def && def->kind == OP_read && used->kind == OP_read &&
+             strcmp(ir_text(used, A_var), ir_text(def, A_var)) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Refuses grad(w, loss). */
+static bool
+check_order(Lower *cx, const Walk *walk, const IrValue *x, Loc loc,
+            const IrValue *loss)
+{
+    if (!x->def || has_used(walk, x) ||
+        !has_used(walk_loss(cx->arena, x), loss))
+        return true;
+    fe_error_note(cx, loc, "the loss comes first: grad(loss, w)",
+                  "the first argument does not depend on this, but this "
+                  "depends on the first");
+    return false;
+}
+
+static bool
+add_tensor(Lower *cx, const Walk *walk, FeValue *leaf, Loc loc, Wrt *wrt)
 {
     Want want = {.first = wrt->types[0].len};
     IrValue *x = fe_operand(cx, leaf, loc);
-    if (!x || !check_float(cx, &x->type, "a value", loc))
+    if (!x || !check_float(cx, &x->type, "a value", loc) ||
+        !check_order(cx, walk, x, loc, wrt->operands.data[0]))
         return false;
     add_value(cx, x, wrt);
     VEC_PUSH(cx->arena, wrt->wants, want);
@@ -385,7 +417,7 @@ add_leaf(Lower *cx, const Walk *walk, FeValue *leaf, Loc loc, Wrt *wrt)
     case FE_VAR:
         return add_var(cx, walk, leaf->var, loc, wrt);
     case FE_TENSOR:
-        return add_tensor(cx, leaf, loc, wrt);
+        return add_tensor(cx, walk, leaf, loc, wrt);
     case FE_INSTANCE:
         fe_error_note(cx, loc,
                       fe_format(cx, "trainable(%s) is the list of them",

@@ -12,6 +12,7 @@
  * their indices.
  */
 #include "frontend/context/dispatch.h"
+#include "frontend/context/elsewhere.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
@@ -519,19 +520,6 @@ summed_text(Lower *cx, Loc loc)
     return fe_format(cx, "%.*s", (int)(len - skipped - 1), text + skipped);
 }
 
-/* Whether text has an operator outside of parentheses. */
-static bool
-has_operator(const char *text)
-{
-    int depth = 0;
-    bool found = false;
-    for (const char *at = text; *at; at++) {
-        depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
-        found |= depth == 0 && strchr("+-*/%<>=? ", *at);
-    }
-    return found;
-}
-
 /* The loss divided, which is right whatever it is made of; or the x of a
  * written all_reduce(sum, x). */
 static const char *
@@ -544,10 +532,8 @@ own_part_note(Lower *cx, const FeSummedLoss *s)
                            ? summed_text(cx, s->written)
                            : NULL;
     if (!part && text)
-        part = fe_format(cx,
-                         has_operator(text) ? "(%s) / %s(num_replicas)"
-                                            : "%s / %s(num_replicas)",
-                         text, dtype);
+        part = fe_format(cx, "%s / %s(num_replicas)", fe_operand_text(cx, text),
+                         dtype);
     const char *call = part ? fe_edit(cx, loc, s->written, part) : NULL;
     return fe_format(
         cx, "write %s, of each replica's own part",

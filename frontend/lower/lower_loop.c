@@ -22,8 +22,6 @@
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 
-#include <string.h>
-
 typedef struct Loop Loop;
 
 /* The functions of a kind of loop; each is called in its region. */
@@ -341,18 +339,6 @@ fe_loop_dataset(Lower *cx, const AstNode *n, FeValue *dist)
     lower_loop(cx, &l);
 }
 
-static bool
-has_name(const AstNode *n, const char *name)
-{
-    AstNode *child;
-    if (n->kind == AST_NAME && strcmp(n->name.text, name) == 0)
-        return true;
-    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
-        if (has_name(child, name))
-            return true;
-    return false;
-}
-
 /* A let of the body with the name of a mut in the condition: such a loop often
  * has no end. */
 static void
@@ -366,7 +352,7 @@ warn_of_hidden_muts(Lower *cx, const AstNode *n)
         const char *name = let->let.pattern->name.text;
         const FeBinding *b =
             fe_find_binding(cx, intern(cx->names, name)).binding;
-        if (b && b->is_mut && has_name(n->while_.cond, name))
+        if (b && b->is_mut && fe_ast_mentions(n->while_.cond, name))
             fe_warning(cx, let->loc, let->loc,
                        fe_format(cx, "write %s = ..., without let", name),
                        "this let makes another \"%s\", and the mut in the "

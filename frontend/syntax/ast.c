@@ -4,6 +4,7 @@
 #include "frontend/syntax/ast_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The fields of each kind: MEMBER_fields, ended by a nameless one. */
 /* clang-format off */
@@ -66,6 +67,18 @@ fe_ast_next_child(AstIter *it)
             return child;
     }
     return NULL;
+}
+
+bool
+fe_ast_mentions(const AstNode *n, const char *name)
+{
+    AstNode *child;
+    if (n->kind == AST_NAME && strcmp(n->name.text, name) == 0)
+        return true;
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
+        if (fe_ast_mentions(child, name))
+            return true;
+    return false;
 }
 
 const char *

@@ -79,6 +79,9 @@ typedef struct AstIter {
 AstIter fe_ast_children(const AstNode *n);
 AstNode *fe_ast_next_child(AstIter *it);
 
+/* Whether a name stands in n. */
+bool fe_ast_mentions(const AstNode *n, const char *name);
+
 /* "a call", "a name": for messages. */
 const char *fe_ast_describe(const AstNode *n);
 /* "+", "and". */

@@ -19,14 +19,8 @@
 static bool
 mentions(const AstNode *n, const char *var)
 {
-    AstNode *child;
     const char *dot = strrchr(var, '.');
-    if (n->kind == AST_NAME && strcmp(n->name.text, dot ? dot + 1 : var) == 0)
-        return true;
-    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
-        if (mentions(child, var))
-            return true;
-    return false;
+    return fe_ast_mentions(n, dot ? dot + 1 : var);
 }
 
 /* Evaluates n for its type alone. */

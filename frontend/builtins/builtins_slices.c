@@ -1,5 +1,6 @@
 /*
- * builtins_slices.c - sparse values by name: slices, is_slices, dense
+ * builtins_slices.c - what values are made of: slices, is_slices, dense,
+ * is_variable
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/eval.h"
@@ -22,6 +23,12 @@ FeValue *
 fe_builtin_is_slices(Lower *cx, const FeArgs *in)
 {
     return fe_value_bool(cx->arena, fe_is_slices(fe_arg(in, 0)));
+}
+
+FeValue *
+fe_builtin_is_variable(Lower *cx, const FeArgs *in)
+{
+    return fe_value_bool(cx->arena, fe_arg(in, 0)->kind == FE_VAR);
 }
 
 /* Whether a replica's own value is only held here, not computed with. */

@@ -78,7 +78,10 @@ iterations(PassCx *cx, const IrOp *op)
         return count.i;
     bool is_for = op->kind == OP_for;
     pass_grad_error(
-        cx, op, is_for ? NULL : "write while condition max N",
+        cx, op,
+        is_for ? NULL
+               : "write while condition max N, or, where no gradient is meant "
+                 "to go through it, stop_gradient(x) of what it makes",
         "gradients go through a %s only when its count is known when "
         "compiling",
         is_for ? "for" : "while");

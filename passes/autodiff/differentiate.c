@@ -568,7 +568,8 @@ forward_gradients(Wanted *w)
     }
 }
 
-/* Finds what is active, after unrolling the loops that gradients go through. */
+/* Finds what is active, after replacing the loops that gradients go through and
+ * that do not stay as they are. */
 static bool
 prepare(Wanted *w)
 {
@@ -580,7 +581,7 @@ prepare(Wanted *w)
         for (int i = 1; i < w->g.grad->num_operands; i++)
             pass_adjoint_add(&w->g, w->g.grad->operands[i])->active = true;
         find_active(w, w->g.grad->block, w->g.grad);
-        if (w->loop && !pass_grad_unroll(cx, w->loop))
+        if (w->loop && !pass_grad_replace_loop(cx, w->loop))
             return false;
         ir_apply_forwards(w->g.grad->block->func);
     } while (w->loop);

@@ -137,9 +137,9 @@ bool pass_grad_stays_loop(const IrOp *loop);
 bool pass_grad_defer_product(Grad *g, const GradProduct *p);
 
 /* Replaces a loop by its iterations, one after the other: for with a constant
- * count, while with a max; a while by a for, if that stays a loop.  False, with
- * an error, for other loops. */
-bool pass_grad_unroll(PassCx *cx, IrOp *loop);
+ * count, while with a max; or a while that is long by a for, which stays a loop.
+ * False, with an error, for other loops. */
+bool pass_grad_replace_loop(PassCx *cx, IrOp *loop);
 
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
            index, grad, code, doc)                                             \

@@ -126,42 +126,39 @@ note_rank(IrOp *op, void *data)
             ranks->most = op->results[i]->type.rank;
 }
 
-/* Whether values of all steps have room for an axis more, for each loop. */
+/* Whether values of all steps of a loop have room for an axis more, and one for
+ * each loop around. */
 static bool
-has_room(const IrOp *op)
+has_room(const IrOp *loop)
 {
-    int depth = 0;
+    int depth = 1;
     Ranks ranks = {0};
-    ir_walk_op((IrOp *)op, note_rank, &ranks);
-    for (; op; op = op->block->op)
+    ir_walk_op((IrOp *)loop, note_rank, &ranks);
+    for (const IrOp *op = loop->block->op; op; op = op->block->op)
         depth += op->kind == OP_for;
     return ranks.most + depth <= IR_MAX_RANK;
+}
+
+/* Whether the gradient of so many iterations is to be a loop: they would be
+ * many operations, unrolled. */
+static bool
+is_long(const IrOp *loop, int64_t count)
+{
+    int64_t made;
+    return count >= 0 && count <= limit_value(LIMIT_unroll) && has_room(loop) &&
+           !__builtin_mul_overflow(pass_num_ops(loop), count, &made) &&
+           made > MAX_UNROLLED;
 }
 
 bool
 pass_grad_stays_loop(const IrOp *op)
 {
     Scalar count;
-    int64_t made;
-    if (op->kind != OP_for || !ir_const_known(op->operands[0], &count) ||
-        count.i > limit_value(LIMIT_unroll) || !has_room(op))
-        return false;
-    return !__builtin_mul_overflow(pass_num_ops(op), count.i, &made) &&
-           made > MAX_UNROLLED;
+    return op->kind == OP_for && ir_const_known(op->operands[0], &count) &&
+           is_long(op, count.i);
 }
 
 /* ---- a while as a for ---------------------------------------------------- */
-
-/* Whether a while of at most count iterations becomes a for, whose gradient is
- * a loop: it would be long, unrolled. */
-static bool
-becomes_for(const IrOp *op, int64_t count)
-{
-    int64_t made;
-    return op->kind == OP_while && has_room(op) &&
-           !__builtin_mul_overflow(pass_num_ops(op), count, &made) &&
-           made > MAX_UNROLLED;
-}
 
 /* After the last iteration of the while those of the for change nothing. */
 static IrOp *
@@ -200,11 +197,10 @@ replace_while(PassCx *cx, IrOp *op, int64_t count)
 }
 
 bool
-pass_grad_unroll(PassCx *cx, IrOp *op)
+pass_grad_replace_loop(PassCx *cx, IrOp *op)
 {
     int64_t count = iterations(cx, op);
-    if (count >= 0 && count <= limit_value(LIMIT_unroll) &&
-        becomes_for(op, count)) {
+    if (op->kind == OP_while && is_long(op, count)) {
         replace_while(cx, op, count);
         return true;
     }

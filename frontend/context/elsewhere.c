@@ -195,20 +195,6 @@ whole_call(Lower *cx, const Call *c, const char *text)
 
 /* ---- the same arguments under other names -------------------------------- */
 
-/* "size" of num_classes; NULL of what has one name only. */
-static const char *
-argument_here(const char *theirs)
-{
-    static const char *const names[][2] = {
-        {"num_classes", "size"}, {"depth", "size"}, {"diagonal", "k"},
-        {"size", "shape"},       {"loc", "mean"},   {"scale", "stddev"},
-        {"minval", "low"},       {"maxval", "high"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i][0], theirs) == 0)
-            return names[i][1];
-    return fe_hint_argument(theirs);
-}
-
 /* Whether "x, axis = none" has a parameter of that name. */
 static bool
 has_parameter(const char *params, const char *name)
@@ -228,7 +214,7 @@ has_parameter(const char *params, const char *name)
 static const char *
 name_in(const char *params, const char *theirs)
 {
-    const char *ours = argument_here(theirs);
+    const char *ours = fe_hint_argument(theirs);
     if (has_parameter(params, theirs))
         return theirs;
     return ours && has_parameter(params, ours) ? ours : NULL;
@@ -329,6 +315,17 @@ exchanged(Lower *cx, int rank, int a, int b)
     return str_text(&s);
 }
 
+/* The axis that text is of so many, from 0; -1: none. */
+static int
+axis_number(const char *text, int rank)
+{
+    if (!is_int(text))
+        return -1;
+    long n = strtol(text, NULL, 10);
+    n = n < 0 ? n + rank : n;
+    return n >= 0 && n < rank ? (int)n : -1;
+}
+
 /* x.transpose(1, 2) of PyTorch exchanges two axes; here, as in NumPy, all are
  * named. */
 static const char *
@@ -336,11 +333,8 @@ exchange(Lower *cx, Call *c, const char *x, const char *first,
          const char *second)
 {
     int rank = c->of->rank;
-    int a = is_int(first) ? atoi(first) : rank;
-    int b = is_int(second) ? atoi(second) : rank;
-    a = a < 0 ? a + rank : a;
-    b = b < 0 ? b + rank : b;
-    if (rank < 0 || a < 0 || b < 0 || a >= rank || b >= rank)
+    int a = axis_number(first, rank), b = axis_number(second, rank);
+    if (a < 0 || b < 0)
         return fe_format(cx,
                          "transpose(%s, axes), where axes are the numbers of "
                          "all axes, with %s and %s exchanged",

@@ -83,6 +83,14 @@ static const struct {
     {"p", "rate"},
     {"buffer_size", "size"},
     {"batch_size", "n"},
+    {"num_classes", "size"},
+    {"depth", "size"},
+    {"diagonal", "k"},
+    {"size", "shape"},
+    {"loc", "mean"},
+    {"scale", "stddev"},
+    {"minval", "low"},
+    {"maxval", "high"},
 };
 
 const char *
@@ -217,21 +225,29 @@ definition(const char *text, const char *name)
     return NULL;
 }
 
+/* The module that defines name, and what stands behind it there; or NULL. */
+static const char *
+library_of(const char *name, const char **rest)
+{
+    for (int i = 0; i < fe_library_len; i++)
+        if ((*rest = definition(fe_library[i].text, name)))
+            return fe_library[i].name;
+    *rest = NULL;
+    return NULL;
+}
+
 const char *
 fe_hint_library(const char *name)
 {
-    for (int i = 0; i < fe_library_len; i++)
-        if (definition(fe_library[i].text, name))
-            return fe_library[i].name;
-    return NULL;
+    const char *rest;
+    return library_of(name, &rest);
 }
 
 const char *
 fe_hint_parameters(Arena *a, const char *name)
 {
-    const char *from = NULL;
-    for (int i = 0; i < fe_library_len && !from; i++)
-        from = definition(fe_library[i].text, name);
+    const char *from;
+    library_of(name, &from);
     if (!from || *from != '(')
         return from ? "" : NULL;
     size_t n = 1;

@@ -47,8 +47,8 @@ load_tf32(const PtxTile *t, Val buffer, int product, Lanes *out)
                 be_ptx_lane_load(t, PTX_COLUMNS, buffer, n, product + i * HALF);
 }
 
-/* Of 16 products.  Threads have 4 or 8 columns, and so an even number of eights
- * of them. */
+/* Of 16 products.  Threads have 4 or 8 columns, and so an even number of
+ * fragments of them. */
 static void
 load_halves(const PtxTile *t, Val buffer, int product, Lanes *out)
 {

@@ -94,15 +94,15 @@ open_panel(PtxTile *t, PtxSide side, Val place)
     o->own = at_element(t, o->memory, times(t, place, between));
 }
 
-/* From eight rows or columns of a warp to its next ones. */
+/* From the 8 rows or columns of a warp's fragment to those of its next one. */
 static int64_t
-between_eights(const PtxTile *t, PtxSide side)
+fragment_stride(const PtxTile *t, PtxSide side)
 {
     return (int64_t)t->panels[side].places * run_of_thread(t, side);
 }
 
 /* The matrices of an ldmatrix, whose lines lanes 8 i to 8 i + 7 point to: of
- * two eights of rows or columns and two eights of products, in the order of the
+ * two fragments of rows or columns and twice 8 products, in the order of the
  * operands of mma.  Where this lane's line begins: *line, its row or column,
  * and *product. */
 static void
@@ -115,7 +115,7 @@ find_matrix_line(const PtxTile *t, PtxSide side, Val lane, Val *line,
     Val number = remainder_of(t, lane, PTX_MMA_DOWN);
     Val inner = remainder_of(t, matrix, 2), outer = divided(t, matrix, 2);
     *line = side == PTX_ROWS ? inner : outer;
-    *line = times(t, *line, between_eights(t, side));
+    *line = times(t, *line, fragment_stride(t, side));
     *product = times(t, side == PTX_ROWS ? outer : inner, PTX_MMA_DOWN);
     Val *moves = is_along_k ? line : product;
     *moves = be_add(e->u, *moves, number);
@@ -693,14 +693,14 @@ be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
 
 /* ---- lanes of tensor cores ----------------------------------------------- */
 
-/* Where this lane loads from for eight rows or columns, number i of the warp's,
- * and the products from `product` on. */
+/* Where this lane loads from for fragment number i of the warp's rows or
+ * columns, and the products from `product` on. */
 static Val
 lane_at(const PtxTile *t, PtxSide side, Val buffer, int i, int product)
 {
     const PtxPanel *o = &t->panels[side];
     BeUnit *u = t->p->e.u;
-    int64_t next = i * between_eights(t, side), line = o->line;
+    int64_t next = i * fragment_stride(t, side), line = o->line;
     int64_t element = be_ptx_lies_along_k(o->operand) ? next * line + product
                                                       : product * line + next;
     return be_offset_const(u, be_offset(u, o->own, buffer),

@@ -104,10 +104,10 @@ void be_ptx_pairs_add_step(PtxTile *t, Val buffer, Val *sums);
 void be_ptx_pairs_add_part(PtxTile *t, Val buffer, Val count, Val *sums);
 
 /* What a lane has for an instruction of tensor cores, as words: of TF32 the
- * element of eight rows or columns, number i of the warp's, and of four
- * products from number `product` of the step on; of halves, two products each,
- * of the eights i and i + 1 and sixteen products: x[PTX_MATRICES], in the order
- * of the instruction's operands. */
+ * element of fragment number i of the warp's rows or columns, 8 of them, and of
+ * four products from number `product` of the step on; of halves, two products
+ * each, of the fragments i and i + 1 and sixteen products: x[PTX_MATRICES], in
+ * the order of the instruction's operands. */
 Val be_ptx_lane_load(const PtxTile *t, PtxSide side, Val buffer, int i,
                      int product);
 enum { PTX_MATRICES = 4 };

@@ -42,8 +42,9 @@ enum {
     BLOCK_ROWS = IR_K_BLOCK,
     MIN_BLOCKS = 2,
     MAX_BLOCKS = 64,
-    MIN_BYTES = 1 << 22,       /* of a product */
-    MIN_BYTES_AGAIN = 1 << 28, /* of one that is computed in several phases */
+    MIN_BYTES = 1 << 22,        /* of a product */
+    MIN_BYTES_AGAIN = 1 << 28,  /* of one that is computed in several phases */
+    MIN_BYTES_OF_GPU = 1 << 30, /* whose blocks leave multiprocessors idle */
     MAX_MEMBERS = 1024,
     MIN_RATIO = 8, /* of a row's length to that of its products */
 };
@@ -686,11 +687,13 @@ remove_members(Region *r)
 }
 
 /* Whether the memory is worth the time: products of several phases are computed
- * several times. */
+ * several times, and GPUs are slower with fewer rows at once. */
 static bool
 is_worth_it(const Region *r, const IrType *product)
 {
     int64_t bytes, least = r->num_phases > 1 ? MIN_BYTES_AGAIN : MIN_BYTES;
+    if (ir_devices_have(r->cx->m->devices, DEVICE_cuda))
+        least = MIN_BYTES_OF_GPU;
     return !ir_type_bytes(r->cx->m, product, &bytes) || bytes >= least;
 }
 
@@ -766,8 +769,6 @@ bool
 pass_row_blocks(PassCx *cx)
 {
     assert(pass_stage(cx->m) == STAGE_replicated);
-    if (ir_devices_have(cx->m->devices, DEVICE_cuda))
-        return true;
     Tried tried = {0};
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)

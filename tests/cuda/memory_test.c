@@ -196,7 +196,6 @@ compiling_says_what_fits(void **state)
     assert_true(number_after(more, "\n  in all ") <= 1.001 * most);
 }
 
-/* Many layers: their activations are most of it. */
 /* A sum of a whole tensor is two launches, which need scratch memory. */
 static void
 scratch_is_counted(void **state)
@@ -227,6 +226,7 @@ nccl_is_counted(void **state)
     assert_non_null(strstr(ran.err, " for kernels and 308.281 for NCCL: "));
 }
 
+/* Many layers: their activations are most of it. */
 static void
 recomputing_would_save(void **state)
 {
@@ -249,6 +249,74 @@ recomputing_would_save(void **state)
     assert_true(saved > 0.3 * all && saved < all);
 }
 
+/* ---- blocks of rows ------------------------------------------------------ */
+
+/* Causal attention with its gradients. */
+static const char *
+write_attention(Arena *a, int heads, int places, int width)
+{
+    const char *path = arena_printf(a, "%s/attention.tfd", dir);
+    write_text(path,
+               arena_printf(
+                   a,
+                   "use nn\n"
+                   "const T = %d\n"
+                   "var q: f32[%d, T, %d] = normal(seed = 1)\n"
+                   "fn step() {\n"
+                   "  let score = q @ transpose(q, (0, 2, 1))\n"
+                   "  let seen = where(tril(ones((T, T), bool)), score, -1e9)\n"
+                   "  let o = dropout(softmax(seen, axis = -1), 0.1) @ q\n"
+                   "  q -= 0.01 * all_reduce(sum, grad(sum(o), q))\n"
+                   "  return sum(o)\n"
+                   "}\n"
+                   "main { print(\"{reduce(sum, run step())}\") }\n",
+                   places, heads, width));
+    return path;
+}
+
+static double
+arena_of_attention(Arena *a, int places)
+{
+    const char *path = write_attention(a, 16, places, 8);
+    return number_after(
+        run_ok(a, "tfdc %s --devices cuda:0 --explain", path).out,
+        "\n  arena ");
+}
+
+/* From 1 GB of scores on: twice as many places take twice the memory. */
+static void
+long_attention_is_linear_in_its_length(void **state)
+{
+    Arena *a = *state;
+    double of_4096 = arena_of_attention(a, 4096);
+    assert_true(of_4096 < 4.0 * 16 * 512 * 4096 * 4);
+    assert_true(arena_of_attention(a, 8192) < 2.2 * of_4096);
+}
+
+/* The blocks of a plan for the CPU, which has them from fewer scores on. */
+static void
+blocks_of_rows_have_the_bits_of_the_cpu(void **state)
+{
+    Arena *a = *state;
+    const char *path = write_attention(a, 1, 1030, 2);
+    const char *placed =
+        run_ok(a,
+               "tfdc %s --devices cpu:0 --passes static_batches,partial_sort,"
+               "differentiate,simplify,place_variables,replicate,serve,"
+               "communicate,forward_stores,cleanup,bucket,specialize,"
+               "row_blocks,fuse",
+               path)
+            .out;
+    assert_non_null(strstr(placed, "row_blocks.block"));
+    const char *ir = arena_printf(a, "%s/blocks.tir", dir);
+    write_text(ir, substitute(a, placed, "\"cpu:0\"", "\"cuda:0\""));
+    run_ok(a, "tfdc --from ir %s -o %s/blocks.tfp", ir, dir);
+    run_ok(a, "tfdc %s --devices cpu:0 -o %s/cpu.tfp", path, dir);
+    set_fake("devices:1");
+    assert_string_equal(run_ok(a, "tfd-run %s/blocks.tfp --checksum", dir).out,
+                        run_ok(a, "tfd-run %s/cpu.tfp --checksum", dir).out);
+}
+
 /* ---- the suite ----------------------------------------------------------- */
 
 int
@@ -265,6 +333,8 @@ main(void)
         cmocka_unit_test(scratch_is_counted),
         cmocka_unit_test(nccl_is_counted),
         cmocka_unit_test(recomputing_would_save),
+        cmocka_unit_test(long_attention_is_linear_in_its_length),
+        cmocka_unit_test(blocks_of_rows_have_the_bits_of_the_cpu),
     };
     return cmocka_run_group_tests(tests, new_dir, release_arena);
 }

@@ -5,11 +5,11 @@
  * 2. From the last cluster to the first the results needed from each are known.
  *    A value of another kernel is recomputed rather than read if that is cheap
  *    and takes no more reads but of values much smaller (rematerialize), as
- *    what a normalisation and an activation make of the value before them,
- *    again in the gradient, or the differences of all pairs of rows; if it only
- *    moves or converts elements of operands of contractions, which are
- *    packed in any case; or if it is a step's part of a value from outside of
- *    the loop.
+ *    sums of bf16 that are f32 from then on, which stay bf16 in memory, what a
+ * normalisation and an activation make of the value before them, again in the
+ * gradient, or the differences of all pairs of rows; if it only moves or
+ * converts elements of operands of contractions, which are packed in any case;
+ * or if it is a step's part of a value from outside of the loop.
  * 3. Kernels are made and the block is put together anew.
  *
  * Constants and their like are copied into every kernel that needs them.
@@ -141,6 +141,50 @@ is_given(const Extract *x, const IrValue *v)
     return false;
 }
 
+/* ---- prologues of contractions ------------------------------------------ */
+
+/* Whether op only moves or rounds elements: code that packs an operand, or
+ * reads it in place, does that on the way. */
+static bool
+is_prologue(const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_cast:
+    case OP_slice:
+    case OP_transpose:
+    case OP_reverse:
+    case OP_broadcast:
+        return true;
+    default:
+        return ir_op_info[op->kind].code == CODE_reshape;
+    }
+}
+
+/* A convolution packs an element once for each window that contains it. */
+static bool
+packs_once(const Extract *x, const IrOp *op)
+{
+    return op->kind == OP_dot && pass_fuse_cluster(x->f, op)->computed;
+}
+
+/* Whether only contractions use op's value, perhaps through other prologues:
+ * then each of them rematerializes it, and it is not needed in memory. */
+static bool
+is_for_contractions(const Extract *x, const IrOp *op, int depth)
+{
+    const IrOpList *users = &pass_fuse_node(x->f, op)->users;
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        if (!packs_once(x, user) &&
+            (!is_prologue(user) || depth == MAX_PROLOGUES ||
+             !is_for_contractions(x, user, depth + 1)))
+            return false;
+    }
+    return users->len > 0;
+}
+
+/* ---- recipes of maps ---------------------------------------------------- */
+
 /* Whether user takes each element of v once: to make its own there, or to add
  * it up. */
 static bool
@@ -151,6 +195,47 @@ is_in_step(const IrOp *user, const IrValue *v)
             ir_type_same_shape(&v->type, &user->results[0]->type));
 }
 
+/* Whether the kernel that computes y may store it, too. */
+static bool
+may_be_stored(const Extract *x, const IrValue *y)
+{
+    const Cluster *c = pass_fuse_cluster(x->f, y->def);
+    return y->def->num_results == 1 && pass_fuse_may_store(x->f, c, y->def);
+}
+
+/* Whether v, of the cluster of a contraction, is a wider form of its value y,
+ * which takes fewer bytes in memory. */
+static bool
+is_narrower_sum(const Extract *x, const IrValue *y, const IrValue *v)
+{
+    return v->def->kind == OP_cast && y->def && y->def->block == x->block &&
+           pass_fuse_is_contraction(y->def) &&
+           pass_fuse_cluster(x->f, y->def)->computed &&
+           dtype_info[y->type.dtype].bytes < dtype_info[v->type.dtype].bytes &&
+           may_be_stored(x, y);
+}
+
+/* Whether all users of op's value, a wider form of a contraction's, can widen
+ * that themselves. */
+static bool
+is_widened_by_users(const Extract *x, const IrOp *op)
+{
+    const IrValue *v = op->results[0];
+    const IrOpList *users = &pass_fuse_node(x->f, op)->users;
+    if (pass_fuse_node(x->f, op)->needed ||
+        !is_narrower_sum(x, op->operands[0], v))
+        return false;
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        bool in_step = pass_fuse_cluster(x->f, user)->computed &&
+                       !pass_fuse_is_contraction(user) && is_in_step(user, v);
+        if (!in_step && !packs_once(x, user) &&
+            !(is_prologue(user) && is_for_contractions(x, user, 1)))
+            return false;
+    }
+    return true;
+}
+
 /* Whether other users of op's value need it in memory. */
 static bool
 is_needed_anyway(const Extract *x, const IrOp *op)
@@ -159,6 +244,8 @@ is_needed_anyway(const Extract *x, const IrOp *op)
     const IrOpList *users = &pass_fuse_node(x->f, op)->users;
     if (pass_fuse_node(x->f, op)->needed)
         return true;
+    if (is_widened_by_users(x, op))
+        return false;
     for (int i = 0; i < users->len; i++) {
         const Cluster *c = pass_fuse_cluster(x->f, users->data[i]);
         if (!c->computed || pass_fuse_is_contraction(users->data[i]) ||
@@ -239,15 +326,18 @@ is_in_recipe(const Recipe *r, const IrOp *op)
     return false;
 }
 
-/* Whether the kernel that computes y may store it, too. */
+/* Whether one of the maps takes another value where a mask says so: products
+ * leave out what a mask hides, if they have it. */
 static bool
-may_be_stored(const Extract *x, const IrValue *y)
+has_mask(const Recipe *r)
 {
-    const Cluster *c = pass_fuse_cluster(x->f, y->def);
-    return y->def->num_results == 1 && pass_fuse_may_store(x->f, c, y->def);
+    for (int i = 0; i < r->maps.len; i++)
+        if (r->maps.data[i]->kind == OP_where)
+            return true;
+    return false;
 }
 
-static bool add_operand(Recipe *r, const IrValue *y);
+static bool add_operand(Recipe *r, const IrValue *y, const IrValue *v);
 
 /* Adds the map that makes v; false if that is none, or one too many. */
 static bool
@@ -260,14 +350,15 @@ add_map(Recipe *r, const IrValue *v)
     r->cost += ir_op_code(v->def->kind)->cost;
     VEC_PUSH(r->x->f->arena, r->maps, v->def);
     for (int i = 0; i < v->def->num_operands; i++)
-        if (r->cost > MOST_COST || !add_operand(r, v->def->operands[i]))
+        if (r->cost > MOST_COST || !add_operand(r, v->def->operands[i], v))
             return false;
     return true;
 }
 
-/* It is at hand, or narrow, or the source, or maps make it. */
+/* y, of which v is made, is at hand, or narrow, or the source, or maps make it.
+ */
 static bool
-add_operand(Recipe *r, const IrValue *y)
+add_operand(Recipe *r, const IrValue *y, const IrValue *v)
 {
     const Extract *x = r->x;
     if (is_free_value(y) || is_made_in(x, y, r->cluster) || is_read(x, y) ||
@@ -275,7 +366,7 @@ add_operand(Recipe *r, const IrValue *y)
         return true;
     bool given = is_given(x, y);
     if (ir_type_same_shape(&y->type, r->shape)) {
-        if (!given)
+        if (!given && (has_mask(r) || !is_narrower_sum(x, y, v)))
             return add_map(r, y);
         if (r->source || is_of_variable(y))
             return false;
@@ -299,47 +390,7 @@ find_recipe(const Extract *x, const IrValue *v, const Cluster *c, Recipe *r)
            (!(r->source || r->stores) || !is_needed_anyway(x, v->def));
 }
 
-/* ---- prologues of contractions ---------------------------- */
-
-/* Whether op only moves or rounds elements: code that packs an operand, or
- * reads it in place, does that on the way. */
-static bool
-is_prologue(const IrOp *op)
-{
-    switch (op->kind) {
-    case OP_cast:
-    case OP_slice:
-    case OP_transpose:
-    case OP_reverse:
-    case OP_broadcast:
-        return true;
-    default:
-        return ir_op_info[op->kind].code == CODE_reshape;
-    }
-}
-
-/* A convolution packs an element once for each window that contains it. */
-static bool
-packs_once(const Extract *x, const IrOp *op)
-{
-    return op->kind == OP_dot && pass_fuse_cluster(x->f, op)->computed;
-}
-
-/* Whether only contractions use op's value, perhaps through other prologues:
- * then each of them rematerializes it, and it is not needed in memory. */
-static bool
-is_for_contractions(const Extract *x, const IrOp *op, int depth)
-{
-    const IrOpList *users = &pass_fuse_node(x->f, op)->users;
-    for (int i = 0; i < users->len; i++) {
-        const IrOp *user = users->data[i];
-        if (!packs_once(x, user) &&
-            (!is_prologue(user) || depth == MAX_PROLOGUES ||
-             !is_for_contractions(x, user, depth + 1)))
-            return false;
-    }
-    return users->len > 0;
-}
+/* ---- operands that are packed ------------------------------------------- */
 
 /* Whether extending y's lifetime takes no more memory than the values that
  * prologues compute from it: it is live anyway, or as small as all of them. */
@@ -362,12 +413,15 @@ may_live_on(const Extract *x, const IrValue *y)
 static bool
 starts_from_memory(const Extract *x, const IrOp *op)
 {
-    if (!is_prologue(op) || !is_for_contractions(x, op, 0))
+    if (!is_prologue(op))
         return false;
+    if (is_widened_by_users(x, op))
+        return true;
     const IrValue *y = op->operands[0];
-    return (is_given(x, y) && may_live_on(x, y)) ||
-           (y->def && y->def->block == x->block &&
-            starts_from_memory(x, y->def));
+    bool is_own = y->def && y->def->block == x->block;
+    return is_for_contractions(x, op, 0) &&
+           ((is_given(x, y) && may_live_on(x, y)) ||
+            (is_own && starts_from_memory(x, y->def)));
 }
 
 static bool

@@ -6,6 +6,7 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
 #include "frontend/context/steps.h"
 #include "frontend/emit/fold.h"
 #include "frontend/emit/operand.h"
@@ -53,6 +54,75 @@ is_number(const FeValue *v)
     }
 }
 
+/* ---- comparisons of things that are no numbers -------------------------- */
+
+/* What two values have in common that may be equal. */
+static FeKind
+kind_compared(const FeValue *v)
+{
+    if (is_number(v))
+        return FE_CONST;
+    return v->kind == FE_BUILTIN || v->kind == FE_MODULE ? FE_FUNC : v->kind;
+}
+
+/* Whether no other call or instance of what is around gives a value of another
+ * kind: a parameter may be a function here and a string there, what the file
+ * declares is one thing. */
+static bool
+has_one_kind(Lower *cx, const AstNode *n, const FeValue *v)
+{
+    const FeBinding *b;
+    switch (n->kind) {
+    case AST_NUMBER:
+    case AST_STRING:
+    case AST_BOOL:
+    case AST_UNARY:
+    case AST_BINARY:
+        return true;
+    case AST_NAME:
+        b = fe_find_binding(cx, n->name.text).binding;
+        return !b || b->scope->kind == SCOPE_FILE;
+    case AST_INDEX:
+    case AST_CALL:
+        return v->kind == FE_TENSOR || v->kind == FE_DIM;
+    default:
+        return false;
+    }
+}
+
+/* A comparison that is false wherever it stands is a slip: rank == 0, of the
+ * builtin function, or ACT == relu, of the string "relu". */
+static bool
+are_never_equal(Lower *cx, const FeValue *x, const FeValue *y, Loc loc)
+{
+    const AstNode *n = fe_side_text(cx, 0, loc) ? cx->applied : NULL;
+    if (!n || x->kind == FE_NONE || y->kind == FE_NONE)
+        return false;
+    return kind_compared(x) != kind_compared(y) &&
+           has_one_kind(cx, n->binary.left, x) &&
+           has_one_kind(cx, n->binary.right, y);
+}
+
+static const char *
+never_equal_note(Lower *cx, const FeValue *x, const FeValue *y)
+{
+    const AstNode *left = cx->applied->binary.left;
+    const AstNode *right = cx->applied->binary.right;
+    const AstNode *of = kind_compared(x) == FE_FUNC ? left : right;
+    const FeValue *other = of == left ? y : x;
+    const char *name = fe_ast_text(cx->arena, of);
+    if (kind_compared(of == left ? x : y) != FE_FUNC)
+        return NULL;
+    if (other->kind == FE_STRING)
+        return fe_format(cx, "a string is equal to a string: write \"%s\"",
+                         name);
+    if (strcmp(name, "rank") == 0)
+        return "the number of the replica is replica_id; rank(x) is how many "
+               "axes x has";
+    return fe_format(cx, "a function has a value where it is called: %s(...)",
+                     name);
+}
+
 static FeValue *
 compare_things(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 {
@@ -68,6 +138,10 @@ compare_things(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
                              "known when the program is run");
     if (has_holes)
         return fe_error(cx, loc, "a string with holes cannot be compared");
+    if (are_never_equal(cx, x, y, loc))
+        return fe_error_note(cx, loc, never_equal_note(cx, x, y),
+                             "%s and %s are never equal", fe_describe(cx, x),
+                             fe_describe(cx, y));
     bool same = fe_value_same(x, y);
     return fe_value_bool(cx->arena, same == (op == AST_OP_EQ));
 }

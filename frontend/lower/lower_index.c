@@ -544,8 +544,32 @@ reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
     return fe_reshape(cx, x, rank, dims, loc);
 }
 
+/* x[i, j] of two tensors has an element of each pair in NumPy: of the rows i,
+ * those in the columns j. */
+static const char *
+pairs_note(Lower *cx, const FeIndices *indices, const AstNode *n,
+           const IrValue *x)
+{
+    const AstList *items = &n->index.items;
+    bool is_matrix = x->type.rank == 2 && items->len == 2;
+    for (int i = 0; i < indices->len && is_matrix; i++)
+        is_matrix = indices->items[i].value->type.rank == 1;
+    if (!is_matrix)
+        return "for an element of each pair take_along_axis has one of each "
+               "row; for all pairs take along one axis after the other";
+    const char *rows = fe_ast_text(cx->arena, items->data[0]);
+    const char *columns = fe_ast_text(cx->arena, items->data[1]);
+    const char *array =
+        fe_format(cx, "%s[%s]", fe_ast_text(cx->arena, n->index.value), rows);
+    return fe_format(cx,
+                     "for an element of each pair write take_along_axis(%s, "
+                     "expand(%s, 1), axis = 1)[:, 0], for all pairs %s[:, %s]",
+                     array, columns, array, columns);
+}
+
 static bool
-check_tensors(Lower *cx, const FeIndices *indices, Loc loc)
+check_tensors(Lower *cx, const FeIndices *indices, const AstNode *n,
+              const IrValue *x)
 {
     int count = 0;
     for (int i = 0; i < indices->len; i++) {
@@ -553,7 +577,7 @@ check_tensors(Lower *cx, const FeIndices *indices, Loc loc)
         count += part->kind == INDEX_DYNAMIC && part->value->type.rank > 0;
     }
     if (count > 1)
-        fe_error_note(cx, loc, "take along one axis after the other",
+        fe_error_note(cx, n->loc, pairs_note(cx, indices, n, x),
                       "%d indices are tensors", count);
     return count <= 1;
 }
@@ -564,7 +588,7 @@ index_tensor(Lower *cx, FeValue *v, const AstNode *n)
     FeIndices indices;
     IrValue *x = fe_operand(cx, v, n->index.value->loc);
     if (!x || !fe_indices(cx, n, x, &indices) ||
-        !check_tensors(cx, &indices, n->loc))
+        !check_tensors(cx, &indices, n, x))
         return &fe_poison;
     FeValue *r = reverse_axes(cx, x, &indices, n->loc);
     if (!fe_is_poison(r))

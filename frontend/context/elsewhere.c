@@ -12,6 +12,7 @@
 #include "frontend/context/dispatch.h"
 #include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,7 +154,8 @@ static bool
 is_of_torch(const Call *c)
 {
     const char *module = c->of->module;
-    return !module || strcmp(module, "torch") == 0 || strcmp(module, "F") == 0;
+    return !module || strcmp(module, "torch") == 0 ||
+           strcmp(module, "F") == 0 || strcmp(module, "dist") == 0;
 }
 
 static const char *
@@ -509,15 +511,17 @@ pad(Lower *cx, Call *c)
                           x));
 }
 
-/* zeros(3, 4). */
+/* zeros(3, 4), and of random numbers randn(3, 4) and rand(3, 4). */
 static const char *
 filled(Lower *cx, Call *c)
 {
+    bool is_rand = strcmp(c->of->name, "rand") == 0;
     const char *shape = take(cx, c, -1, "shape size");
     const char *sizes = shape ? shape : take_tuple(cx, c, 0);
     const char *dtype = take(cx, c, -1, "dtype");
     return whole_call(cx, c,
-                      fe_format(cx, "%s(%s%s%s)", c->of->name,
+                      fe_format(cx, "%s(%s%s%s)",
+                                is_rand ? "uniform" : c->of->name,
                                 sizes ? sizes : "shape",
                                 dtype ? ", dtype = " : "", dtype ? dtype : ""));
 }
@@ -526,6 +530,12 @@ filled(Lower *cx, Call *c)
 static const char *
 drawn(Lower *cx, Call *c)
 {
+    bool has_key =
+        c->args.len && c->of->module && strcmp(c->of->module, "jax") == 0;
+    if (has_key) {
+        c->args.data++;
+        c->args.len--;
+    }
     bool is_normal = strcmp(c->of->name, "normal") == 0;
     bool is_last = c->args.len > 1 && !c->args.data[0].name &&
                    !c->args.data[1].name && !is_nest(c->args.data[0].text) &&
@@ -564,6 +574,139 @@ logarithm(Lower *cx, Call *c)
                            : fe_format(cx, "log(%s)", x));
 }
 
+/* ---- other meanings of a name ------------------------------------------- */
+
+/* np.save("w", w), torch.save(w, "w"), torch.save(model.state_dict(), "w"). */
+static const char *
+saved(Lower *cx, Call *c)
+{
+    bool is_torch = is_of_torch(c);
+    const char *value = take(cx, c, is_torch ? 0 : 1, "obj arr");
+    const char *path = take(cx, c, is_torch ? 1 : 0, "f file");
+    bool is_all = !value || strstr(value, "state_dict") != NULL;
+    path = path ? path : "path";
+    return whole_call(cx, c,
+                      is_all ? fe_format(cx, "save(%s)", path)
+                             : fe_format(cx, "save(%s, [%s])", path, value));
+}
+
+/* expand(x, axis) of this language makes a new axis. */
+static const char *
+spread_out(Lower *cx, Call *c)
+{
+    const char *x = take_first(cx, c), *shape = take_tuple(cx, c, 1);
+    const char *sum = fe_format(cx, "%s + zeros(%s)", fe_operand_text(cx, x),
+                                shape && !strchr(shape, '-') ? shape : "shape");
+    return fe_format(cx, "%s, or %s alone beside what has that shape",
+                     whole_call(cx, c, sum), x);
+}
+
+/* x[:, 1:] of the elements "1:" along axis 1. */
+static const char *
+part_along(Lower *cx, const char *x, int axis, const char *elements)
+{
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < axis; i++)
+        str_add(&s, ":, ");
+    return fe_format(cx, "%s[%s%s]", x, str_text(&s), elements);
+}
+
+static const char *
+rolled(Lower *cx, Call *c)
+{
+    const char *x = fe_operand_text(cx, take_first(cx, c));
+    const char *by = take(cx, c, 1, "shift shifts");
+    const char *given = take(cx, c, 2, axis_names);
+    int rank = c->of->rank > 0 ? c->of->rank : IR_MAX_RANK;
+    int axis = given ? axis_number(given, rank) : 0;
+    bool is_negative = by && *by == '-' && is_int(by);
+    const char *n = !by ? "n" : fe_operand_text(cx, by + is_negative);
+    const char *minus = is_negative ? "" : "-";
+    if (axis < 0 || (given && *given == '-' && c->of->rank < 1))
+        return fe_format(cx, "concat([the last %s, the others], axis = %s)", n,
+                         given);
+    const char *last =
+        part_along(cx, x, axis, fe_format(cx, "%s%s:", minus, n));
+    const char *others =
+        part_along(cx, x, axis, fe_format(cx, ":%s%s", minus, n));
+    return whole_call(
+        cx, c,
+        axis ? fe_format(cx, "concat([%s, %s], axis = %d)", last, others, axis)
+             : fe_format(cx, "concat([%s, %s])", last, others));
+}
+
+/* jax.grad(f) is a function, whose argument stands behind it. */
+static const char *
+gradient(Lower *cx, Call *c)
+{
+    bool is_jax = c->of->module && strcmp(c->of->module, "jax") == 0;
+    const char *f = is_jax ? take(cx, c, 0, "fun") : NULL;
+    return f ? fe_format(cx, "grad(%s(x), x), of the loss that it gives", f)
+             : same_call(cx, c, "grad", "loss, wrt");
+}
+
+/* dist.all_reduce(x, op = dist.ReduceOp.SUM), jax.lax.psum(x, "batch"). */
+static const char *
+reduced(Lower *cx, Call *c)
+{
+    static const char *const ops[] = {"mean", "max", "min"};
+    const char *x = take_first(cx, c), *given = take(cx, c, 1, "op reduce_op");
+    const char *of = c->of->name, *op = "sum";
+    if (*of != 'p') /* pmean has its operation in its name */
+        of = given ? given : "sum";
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcasestr(of, ops[i]))
+            op = ops[i];
+    if (strcasestr(of, "avg"))
+        op = "mean";
+    take(cx, c, -1, "axis_name");
+    return whole_call(cx, c, fe_format(cx, "all_reduce(%s, %s)", op, x));
+}
+
+/* range(9, -1, -1) of a loop: a range here goes up by 1. */
+static const char *
+counted(Lower *cx, Call *c)
+{
+    const char *from = take(cx, c, 0, "start"), *to = take(cx, c, 1, "stop");
+    const char *by = take(cx, c, 2, "step");
+    if (!from || !to || !by)
+        return NULL;
+    double first = strtod(from, NULL), last = strtod(to, NULL);
+    double step = strtod(by, NULL);
+    bool is_known = is_int(from) && is_int(to) && is_int(by) && step != 0;
+    double turns = is_known ? ceil((last - first) / step) : -1;
+    const char *n = turns < 0 ? "n" : fe_format(cx, "%.0f", turns);
+    const char *steps = strcmp(by, "-1") == 0 ? "- i"
+                        : *by == '-' ? fe_format(cx, "- %s * i", by + 1)
+                                     : fe_format(cx, "+ %s * i", by);
+    return fe_format(cx, "0..%s in the for, and %s %s in place of i", n, from,
+                     steps);
+}
+
+/* tf.cast(x, tf.float16), x.astype(np.float16). */
+static const char *
+cast(Lower *cx, Call *c)
+{
+    DType t;
+    const char *x = take_first(cx, c), *dtype = take(cx, c, 1, "dtype");
+    if (!dtype || !dtype_by_name(dtype, &t))
+        return NULL;
+    return whole_call(cx, c, fe_format(cx, "%s(%s)", dtype_info[t].name, x));
+}
+
+/* float("inf"). */
+static const char *
+number(Lower *cx, Call *c)
+{
+    const char *x = take(cx, c, 0, "");
+    if (x && *x == '"')
+        return strstr(x, "-inf")  ? "-1.0 / 0.0"
+               : strstr(x, "inf") ? "1.0 / 0.0"
+               : strstr(x, "nan") ? "0.0 / 0.0"
+                                  : NULL;
+    return x ? whole_call(cx, c, fe_format(cx, "f32(%s)", x)) : NULL;
+}
+
 /* ---- calls --------------------------------------------------------------- */
 
 /* clang-format off */
@@ -581,9 +724,14 @@ static const struct {
     {"reshape", reshape}, {"flatten", flat}, {"ravel", flat},
     {"split", split}, {"gather", gather}, {"pad", pad},
     {"clip", bounded}, {"clamp", bounded}, {"clip_by_value", bounded},
-    {"zeros", filled}, {"ones", filled},
+    {"zeros", filled}, {"ones", filled}, {"randn", filled}, {"rand", filled},
     {"normal", drawn}, {"uniform", drawn}, {"log", logarithm},
     {"binary_cross_entropy", binary_loss},
+    {"save", saved}, {"expand", spread_out}, {"roll", rolled}, {"grad", gradient},
+    {"all_reduce", reduced}, {"psum", reduced}, {"pmean", reduced},
+    {"pmax", reduced}, {"pmin", reduced},
+    {"cast", cast}, {"astype", cast}, {"float", number},
+    {"range", counted},
 };
 /* clang-format on */
 

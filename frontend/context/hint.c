@@ -50,9 +50,9 @@ static const struct {
 bool
 fe_hint_is_module(const char *name)
 {
-    static const char *const modules[] = {"np",  "numpy", "torch", "tf",
-                                          "jax", "jnp",   "keras", "F",
-                                          "lax", "math",  "self"};
+    static const char *const modules[] = {
+        "np", "numpy", "torch", "tf",   "jax",  "jnp", "keras",
+        "F",  "lax",   "math",  "self", "dist", "tape"};
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strcmp(modules[i], name) == 0)
             return true;
@@ -130,6 +130,15 @@ static const struct {
     {"view", "write reshape($, (%))"},
     {"float", "write f32($)"},
     {"long", "write i64($)"},
+    {"half", "write f16($)"},
+    {"double", "write f64($)"},
+    {"int", "write i32($)"},
+    {"assign", "write $ = %"},
+    {"assign_add", "write $ += %"},
+    {"assign_sub", "write $ -= %"},
+    {"copy_", "write $ = %"},
+    {"data", "write $ alone: its gradients are values of their own"},
+    {"map", "write [f(x) for x in $]"},
     {"train",
      "leave this line out: layers are told when called, $(x, training = true)"},
     {"eval", "leave this line out: layers are told when called, $(x, training "

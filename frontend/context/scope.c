@@ -420,6 +420,10 @@ module_note(Lower *cx, const char *module, const char *rest)
         return fe_format(cx, "names have no module before them: write %s%s%s%s",
                          name, args ? "(" : "", args ? args : "",
                          args ? ")" : "");
+    DType t;
+    if (!args && dtype_by_name(name, &t))
+        return fe_format(cx, "names have no module before them: write %s",
+                         name);
     const char *theirs = n ? fe_elsewhere_note(cx, module, name) : NULL;
     return theirs ? theirs
                   : fe_format(cx,

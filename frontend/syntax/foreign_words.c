@@ -107,6 +107,24 @@ note_foreign(FeParser *ps, const FeToken *t, const char *note)
         fe_note(ps, t->place, "%s", note);
 }
 
+void
+fe_note_names(FeParser *ps, bool wants_value, bool wants_colon, bool in_tuple)
+{
+    const char *rest = fe_rest_of_line(ps, ps->last.place.end);
+    bool is_dict =
+        ps->last.kind == T_LBRACE && wants_value && strchr(rest, ':');
+    if (is_dict)
+        fe_note(ps, ps->last.place,
+                "values with names stand in parentheses: (loss: x, count: n), "
+                "and are t.loss and t.count of a t");
+    else if (ps->last.kind == T_ASSIGN && wants_colon)
+        fe_note(ps, ps->last.place,
+                in_tuple
+                    ? "a colon stands behind the name of a field: (%s: x, ...)"
+                    : "its type stands behind the name: %s: f32 = ...",
+                word_of(&ps->before_last));
+}
+
 bool
 fe_report_foreign_word(FeParser *ps)
 {

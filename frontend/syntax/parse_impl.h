@@ -169,6 +169,10 @@ void fe_unexpected(FeParser *ps, const char *const *expected, int n);
 /* Reports a word of another language that was handed out last, or before it;
  * false: there is none. */
 bool fe_report_foreign_word(FeParser *ps);
+/* Notes of a dict, where a value could stand, and of a = where a : could,
+ * behind the name of a field or of what is declared. */
+void fe_note_names(FeParser *ps, bool wants_value, bool wants_colon,
+                   bool in_tuple);
 /* The text from start to the end of its line, without blanks or ; there. */
 const char *fe_rest_of_line(FeParser *ps, uint32_t start);
 

@@ -762,6 +762,9 @@ report_expected(FeParser *ps, const Expected *set)
     note_open_bracket(ps);
     if (*reserved && !is_missing(ps) && !is_statement_in_expression(ps, set))
         note_reserved(ps);
+    if (!is_missing(ps))
+        fe_note_names(ps, expects(set, "a number"), expects(set, ":"),
+                      expects(set, ")"));
 }
 
 /* On a line with an error already this one most often comes from that. */

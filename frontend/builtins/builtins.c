@@ -462,7 +462,7 @@ fe_check_bounds(Lower *cx, const FeArgs *in)
     return false;
 }
 
-/* zeros(3, 2), as NumPy's rand and PyTorch have it. */
+/* zeros(3, 2) and randn(3, 2), as NumPy's rand and PyTorch have it. */
 static bool
 refuse_length(Lower *cx, const FeArgs *in)
 {
@@ -479,7 +479,10 @@ fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out)
 {
     FeValue *v = fe_arg(in, i);
     int64_t n;
-    if (v && i == 1 && fe_builtin_fills(in->builtin) && fe_value_is_int(v, &n))
+    const char *params = in->builtin->params;
+    bool is_drawn = strncmp(params, "shape = none, dtype", 19) == 0;
+    bool takes_shape = is_drawn || fe_builtin_fills(in->builtin);
+    if (v && i == 1 && takes_shape && fe_value_is_int(v, &n))
         return refuse_length(cx, in);
     return !v || fe_require_dtype(cx, v, "dtype", fe_arg_loc(in, i), out);
 }

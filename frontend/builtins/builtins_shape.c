@@ -320,15 +320,28 @@ typedef struct Several {
     int n, rank; /* of the first */
 } Several;
 
+/* concat([x, y]) of concat(x, y). */
+static const char *
+several_note(Lower *cx, const FeArgs *in)
+{
+    IrType t;
+    FeValue *second = fe_arg(in, 1);
+    bool is_value = second && fe_type_of(cx, second, &t) && t.rank > 0;
+    if (!is_value)
+        return NULL;
+    const char *x = fe_arg_text(cx, in, 0), *y = fe_arg_text(cx, in, 1);
+    return fe_format(cx, "write %s([%s, %s])", in->name, x, y);
+}
+
 static bool
 read_several(Lower *cx, const FeArgs *in, Several *out)
 {
     FeValue *list = fe_arg(in, 0);
     if (list->kind != FE_NEST || list->nest.len == 0) {
-        fe_error(cx, fe_arg_loc(in, 0), "%s needs a list of values, not %s",
-                 in->name,
-                 list->kind == FE_NEST ? "an empty one"
-                                       : fe_describe(cx, list));
+        fe_error_note(cx, fe_arg_loc(in, 0), several_note(cx, in),
+                      "%s needs a list of values, not %s", in->name,
+                      list->kind == FE_NEST ? "an empty one"
+                                            : fe_describe(cx, list));
         return false;
     }
     out->n = list->nest.len;

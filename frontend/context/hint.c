@@ -90,6 +90,10 @@ static const struct {
     {"loc", "mean"},
     {"scale", "stddev"},
     {"minval", "low"},
+    {"a_min", "low"},
+    {"a_max", "high"},
+    {"clip_value_min", "low"},
+    {"clip_value_max", "high"},
     {"maxval", "high"},
 };
 

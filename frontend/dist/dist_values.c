@@ -92,6 +92,17 @@ op_note(Lower *cx, const char *word)
     return near ? fe_format(cx, "write %s", near) : NULL;
 }
 
+/* The call with its operation first, or with the one that a word means. */
+static const char *
+repaired_op_note(Lower *cx, const FeArgs *in, const char *word)
+{
+    const FeValue *second = fe_arg(in, 1);
+    if (!second || second->kind != FE_BUILTIN)
+        return op_note(cx, word);
+    const char *x = fe_arg_text(cx, in, 0), *op = fe_arg_text(cx, in, 1);
+    return fe_format(cx, "write %s(%s, %s)", in->name, op, x);
+}
+
 static bool
 read_op(Lower *cx, const FeArgs *in, IrAgg *op)
 {
@@ -107,10 +118,12 @@ read_op(Lower *cx, const FeArgs *in, IrAgg *op)
     bool is_word =
         v->kind == FE_STRING && v->text.text && node && node->kind == AST_NAME;
     const char *word = name ? name : is_word ? v->text.text : NULL;
-    fe_error_note(cx, fe_arg_loc(in, 0), op_note(cx, word),
-                  "%s combines by sum, mean, max or min, not "
-                  "by %s",
-                  in->name, word ? word : fe_describe(cx, v));
+    fe_error_note(
+        cx, fe_arg_loc(in, 0),
+        repaired_op_note(cx, in, v->kind == FE_STRING ? v->text.text : word),
+        "%s combines by sum, mean, max or min, not "
+        "by %s",
+        in->name, word ? word : fe_describe(cx, v));
     return false;
 }
 

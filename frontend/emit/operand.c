@@ -190,7 +190,10 @@ check_visible(Lower *cx, const IrValue *v, Loc loc)
 static const char *
 reduce_note(Lower *cx, Loc loc)
 {
-    bool is_operand = cx->applied && loc_is_same(cx->applied->loc, loc);
+    const AstNode *n = cx->applied;
+    /* Of total += x the place is that of x. */
+    bool is_operand = n && loc_is_same(n->loc, loc) &&
+                      !loc_is_same(n->binary.right->loc, loc);
     const char *text = is_operand ? NULL : fe_source(cx, loc);
     const char *x = text ? text : "x";
     return fe_format(cx,
@@ -478,8 +481,8 @@ mut_as(Lower *cx, const AstNode *n, DType t, Loc *place)
     return found;
 }
 
-/* The repair of two floats of which one is a mut that has its dtype by
- * default. */
+/* The repair of two numbers of which one is a mut that has its dtype by
+ * default: mut n = 0 is an i32. */
 static const char *
 wider_mut(Lower *cx, FeValue *const *v, DType a, DType b, int i, Loc loc,
           Loc *place)
@@ -487,7 +490,7 @@ wider_mut(Lower *cx, FeValue *const *v, DType a, DType b, int i, Loc loc,
     bool left = is_cast_to(a, b);
     const AstNode *narrow = written(cx, v, left ? 0 : i, loc);
     const AstNode *wide = written(cx, v, left ? i : 0, loc);
-    if (!narrow || !wide || !dtype_is_float(a) || !dtype_is_float(b))
+    if (!narrow || !wide || a == DT_bool || b == DT_bool)
         return NULL;
     DType t = left ? b : a;
     const char *wider = mut_as(cx, narrow, t, place);

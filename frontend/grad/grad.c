@@ -16,6 +16,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/type_of.h"
 #include "frontend/emit/slices.h"
 #include "ir/rules/build.h"
 #include "ir/table.h"
@@ -477,13 +478,24 @@ grad_with(Lower *cx, Loc loc, Loc written, const char *format)
     return edited ? edited : fe_format(cx, "%s(...)", format);
 }
 
+/* Whether it may be a loss that was given as what is derived by. */
+static bool
+may_be_loss(Lower *cx, FeValue *wrt)
+{
+    IrType t;
+    return wrt->kind == FE_TENSOR && fe_type_of(cx, wrt, &t) && t.rank == 0 &&
+           dtype_is_float(t.dtype);
+}
+
 static void
-refuse_loss(Lower *cx, const IrValue *x, Loc loc, Loc written)
+refuse_loss(Lower *cx, const IrValue *x, FeValue *wrt, Loc loc, Loc written)
 {
     Loc place = NO_LOC;
     int budget = 64;
     const char *note = NULL;
-    if (x->type.rank)
+    if (x->type.rank && may_be_loss(cx, wrt))
+        note = "the loss comes first: grad(loss, wrt)";
+    else if (x->type.rank)
         note = fe_format(cx, "sum makes one number of it: write %s",
                          grad_with(cx, loc, written, "sum"));
     else if (integer_var(cx, x, &budget, &place))
@@ -495,14 +507,19 @@ refuse_loss(Lower *cx, const IrValue *x, Loc loc, Loc written)
 }
 
 static IrValue *
-loss_operand(Lower *cx, FeValue *loss, Loc loc, Loc written)
+loss_operand(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written)
 {
+    if (loss->kind == FE_FUNC || loss->kind == FE_BUILTIN)
+        return fe_no_tensor(cx, loss,
+                            "the loss is a value, not a function that gives "
+                            "one: grad(f(x), x)",
+                            loc);
     IrValue *x = fe_operand(cx, loss, loc);
     if (!x)
         return NULL;
     if (x->type.rank == 0 && dtype_is_float(x->type.dtype))
         return x;
-    refuse_loss(cx, x, loc, written);
+    refuse_loss(cx, x, wrt, loc, written);
     return NULL;
 }
 
@@ -684,7 +701,7 @@ fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written)
 {
     Wrt w = {0};
     FeValues leaves = {0};
-    IrValue *x = loss_operand(cx, loss, loc, written);
+    IrValue *x = loss_operand(cx, loss, wrt, loc, written);
     if (!x)
         return &fe_poison;
     bool ok = true;

@@ -35,7 +35,9 @@ fe_cond(Lower *cx, FeValue *v, Loc loc)
     if (is_tensor && t.dtype == DT_bool && t.rank == 0)
         cond.value = fe_operand(cx, v, loc);
     else if (is_tensor && t.dtype == DT_bool)
-        fe_error_note(cx, loc, "all(...) and any(...) make one of it",
+        fe_error_note(cx, loc,
+                      "all(...) and any(...) make one of it; where(c, a, b) "
+                      "chooses for each element",
                       "a condition is one bool, and this is %s",
                       fe_type_text(cx, &t));
     else

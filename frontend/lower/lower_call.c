@@ -312,6 +312,16 @@ fe_unquoted_note(Lower *cx, const FeValue *v)
     return fe_format(cx, "a function is given without quotes: %s", name);
 }
 
+/* replica_id() and num_replicas(), which are functions elsewhere. */
+static const char *
+called_note(Lower *cx, FeValue *callee, const FeCall *call)
+{
+    IrType t;
+    return !call->num_args && fe_type_of(cx, callee, &t)
+               ? "leave the () out: it is a value, not a function"
+               : fe_unquoted_note(cx, callee);
+}
+
 FeValue *
 fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
 {
@@ -329,7 +339,7 @@ fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
     case FE_TYPE:
         return call_type(cx, callee, call);
     default:
-        return fe_error_note(cx, call->loc, fe_unquoted_note(cx, callee),
+        return fe_error_note(cx, call->loc, called_note(cx, callee, call),
                              "%s cannot be called", fe_describe(cx, callee));
     }
 }

@@ -280,18 +280,31 @@ rounded_quotient(Lower *cx)
     return fe_ast_text(cx->arena, &quotient);
 }
 
+/* Whether it is written with a point: an integer has no quotient by it. */
+static bool
+is_float_literal(const FeValue *v)
+{
+    return v->kind == FE_CONST && dtype_is_float(v->constant.scalar.dtype);
+}
+
+/* y / 2.0, of an integer y, is divided as floats are. */
 static FeValue *
-refuse_quotient(Lower *cx, Loc loc)
+refuse_quotient(Lower *cx, const FeValue *left, const FeValue *right, Loc loc)
 {
     const char *x = fe_side_text(cx, 0, loc), *y = fe_side_text(cx, 1, loc);
-    return fe_error_note(
-        cx, loc,
-        fe_format(cx,
-                  "these are integers: write %s to round down, or cast: "
-                  "f32(%s) / f32(%s)",
-                  x ? rounded_quotient(cx) : "x // y", x ? x : "x",
-                  y ? y : "y"),
-        "\"/\" is for floats");
+    bool is_x = is_float_literal(left), is_y = is_float_literal(right);
+    x = x ? x : "x";
+    y = y ? y : "y";
+    const char *note =
+        is_x   ? fe_format(cx, "cast the integer: %s / f32(%s)", x, y)
+        : is_y ? fe_format(cx, "cast the integer: f32(%s) / %s", x, y)
+               : fe_format(cx,
+                           "these are integers: write %s to round down, or "
+                           "cast: f32(%s) / f32(%s)",
+                           fe_side_text(cx, 0, loc) ? rounded_quotient(cx)
+                                                    : "x // y",
+                           x, y);
+    return fe_error_note(cx, loc, note, "\"/\" is for floats");
 }
 
 /* ---- powers ------------------------------------------------------------- */
@@ -409,7 +422,7 @@ fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
     if (!check_number(cx, x, y, op, loc) || !check_number(cx, y, x, op, loc))
         return &fe_poison;
     if (op == AST_OP_DIV && divides_integers(cx, x, y))
-        return refuse_quotient(cx, loc);
+        return refuse_quotient(cx, x, y, loc);
     FeValue *known = fe_fold_binary(cx, op, x, y, loc);
     if (known)
         return known;

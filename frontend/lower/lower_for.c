@@ -129,9 +129,8 @@ for_range(Lower *cx, const AstNode *n)
                  "compiling goes over a known range");
 }
 
-/* range(...), which is a dataset, where a count is meant; or NULL. */
-static const char *
-count_of(Lower *cx, const AstNode *iter)
+const char *
+fe_count_of(Lower *cx, const AstNode *iter)
 {
     if (iter->kind != AST_CALL || iter->call.callee->kind != AST_NAME ||
         strcmp(iter->call.callee->name.text, "range") != 0)
@@ -186,7 +185,7 @@ fe_exec_for(Lower *cx, const AstNode *n)
         return;
     }
     FeValue *v = fe_eval(cx, iter);
-    const char *count = v->kind == FE_DATASET ? count_of(cx, iter) : NULL;
+    const char *count = v->kind == FE_DATASET ? fe_count_of(cx, iter) : NULL;
     if (v->kind == FE_NEST)
         unroll_nest(cx, n, &v->nest);
     else if (v->kind == FE_DIST)

@@ -72,6 +72,8 @@ FeValue *fe_exec(Lower *cx, const AstList *stmts); /* lower_control.c */
 /* Whether n has a break of a loop around n. */
 bool fe_has_break(const AstNode *n);
 void fe_exec_for(Lower *cx, const AstNode *n); /* lower_for.c */
+/* "0..10" of range(10), a dataset, where numbers are meant; or NULL. */
+const char *fe_count_of(Lower *cx, const AstNode *iter);
 void fe_exec_while(Lower *cx, const AstNode *n);
 /* Any other statement. */
 void fe_exec_simple(Lower *cx, const AstNode *n); /* lower_stmt.c */

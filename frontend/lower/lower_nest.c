@@ -170,9 +170,14 @@ iterated_items(Lower *cx, const AstNode *iter, FeValues *out)
         fe_value_items(cx->arena, v, out);
         return true;
     }
+    const char *count = fe_count_of(cx, iter);
     if (!fe_is_poison(v))
-        fe_error(cx, iter->loc, "a list goes over a range or a nest, not %s",
-                 fe_describe(cx, v));
+        fe_error_note(cx, iter->loc,
+                      count ? fe_format(cx, "write %s in place of %s", count,
+                                        fe_ast_text(cx->arena, iter))
+                            : NULL,
+                      "a list goes over a range or a nest, not %s",
+                      fe_describe(cx, v));
     return false;
 }
 

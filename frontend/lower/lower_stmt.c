@@ -226,6 +226,21 @@ refuse_target(Lower *cx, const char *name, const FeValue *v, Loc loc)
             "\"%s\" is neither a mut nor a variable", name);
 }
 
+/* target op value, as an operator whose sides messages name. */
+static FeValue *
+apply_to_mut(Lower *cx, const AstNode *target, AstOp op, FeValue *before,
+             FeValue *value, const AstNode *node)
+{
+    AstNode written = {.kind = AST_BINARY, .loc = node->loc};
+    written.binary.op = op;
+    written.binary.left = (AstNode *)target;
+    written.binary.right = (AstNode *)node;
+    cx->applied = &written;
+    FeValue *next = fe_binary(cx, op, before, value, node->loc);
+    cx->applied = NULL;
+    return next;
+}
+
 static void
 assign_name(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
             const AstNode *node)
@@ -235,7 +250,7 @@ assign_name(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
     FeBinding *b = require_mut(cx, name, target->loc);
     if (b) {
         if (op != AST_OP_NONE)
-            value = fe_binary(cx, op, b->value, value, node->loc);
+            value = apply_to_mut(cx, target, op, b->value, value, node);
         fe_assign_mut(cx, b, value, node->loc);
         return;
     }

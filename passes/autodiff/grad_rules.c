@@ -415,35 +415,50 @@ pass_grad_rule_sum(Grad *g, const IrOp *op)
     pass_grad_add(g, op->operands[0], spread(g, op, pass_grad_out(g, op)));
 }
 
+/* The reduction of op over its axes of what has the shape of its operand, in
+ * that shape. */
+static IrValue *
+reduced(Grad *g, const IrOp *op, IrOpKind kind, IrValue *v)
+{
+    int n;
+    const int64_t *axes = ir_ints(op, A_axes, &n);
+    bool keep = ir_int(op, A_keepdims) != 0;
+    return spread(g, op, ir_build_reduce(g->b, kind, v, axes, n, keep, g->loc));
+}
+
+static IrValue *
+equals(Grad *g, IrValue *count, int64_t n)
+{
+    return pass_grad2(g, OP_eq, count, ir_const_int(g->b, DT_i64, n, g->loc));
+}
+
 /* The product of the other elements: y / x without zeros.  If exactly one
- * element is 0, only that one has a gradient; if several are, none has. */
+ * element is 0, only that one has a gradient; if several are, none has.  The
+ * zeros stand in the products, as the sum of all or of the other ones, since
+ * they have gradients themselves when this is differentiated again. */
 void
 pass_grad_rule_prod(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0], *zero = pass_grad_constant(g, x, 0);
     IrValue *one = pass_grad_constant(g, x, 1);
-    int n;
-    const int64_t *axes = ir_ints(op, A_axes, &n);
-    bool keep = ir_int(op, A_keepdims) != 0;
     IrValue *is_zero = pass_grad2(g, OP_eq, x, zero);
-    IrValue *count = ir_build_reduce(
-        g->b, OP_sum, ir_build_cast(g->b, is_zero, DT_i64, g->loc), axes, n,
-        keep, g->loc);
-    IrValue *rest =
-        ir_build_reduce(g->b, OP_prod, pass_grad3(g, OP_where, is_zero, one, x),
-                        axes, n, keep, g->loc);
-    count = spread(g, op, count);
-    rest = spread(g, op, rest);
-    IrValue *none = ir_const_int(g->b, DT_i64, 0, g->loc);
-    IrValue *single = ir_const_int(g->b, DT_i64, 1, g->loc);
-    IrValue *alone =
-        pass_grad2(g, OP_and, is_zero, pass_grad2(g, OP_eq, count, single));
-    IrValue *others = pass_grad3(g, OP_where, alone, rest, zero);
-    IrValue *ratio = divide(g, rest, x);
-    others = pass_grad3(g, OP_where, pass_grad2(g, OP_eq, count, none), ratio,
-                        others);
-    IrValue *dy = spread(g, op, pass_grad_out(g, op));
-    pass_grad_add(g, x, mul(g, dy, others));
+    IrValue *safe = pass_grad3(g, OP_where, is_zero, one, x);
+    IrValue *count =
+        reduced(g, op, OP_sum, ir_build_cast(g->b, is_zero, DT_i64, g->loc));
+    IrValue *zeros =
+        reduced(g, op, OP_sum, pass_grad3(g, OP_where, is_zero, x, zero));
+    IrValue *rest = reduced(g, op, OP_prod, safe);
+    IrValue *has_none = equals(g, count, 0), *has_one = equals(g, count, 1);
+    IrValue *ratio = divide(g, rest, safe);
+    IrValue *of_other =
+        pass_grad3(g, OP_where, has_one, mul(g, zeros, ratio), zero);
+    of_other = pass_grad3(g, OP_where, has_none, ratio, of_other);
+    IrValue *second = mul(g, pass_grad2(g, OP_sub, zeros, x), rest);
+    IrValue *of_zero =
+        pass_grad3(g, OP_where, equals(g, count, 2), second, zero);
+    of_zero = pass_grad3(g, OP_where, has_one, rest, of_zero);
+    IrValue *others = pass_grad3(g, OP_where, is_zero, of_zero, of_other);
+    pass_grad_add(g, x, mul(g, spread(g, op, pass_grad_out(g, op)), others));
 }
 
 /* Equal extrema share the gradient. */

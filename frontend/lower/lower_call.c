@@ -177,6 +177,15 @@ renamed_note(Lower *cx, const FeCall *call, const FeArg *arg, const char *ours)
     return fe_format(cx, "write %s = %s", ours, text);
 }
 
+/* pad(x, low, high, value = -1.0), which is constant_values in NumPy. */
+static bool
+is_padding_value(const FeCall *call, const FeArg *arg)
+{
+    bool is_value = strcmp(arg->name, "value") == 0 ||
+                    strcmp(arg->name, "constant_values") == 0;
+    return is_value && strcmp(call->name, "pad") == 0;
+}
+
 static bool
 unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
                  const char *const *names)
@@ -189,9 +198,12 @@ unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
     bool is_renamed = here && arg->node && strcmp(here, "beta1") != 0;
     near = near ? near : here;
     fe_error_note(cx, arg->whole,
-                  is_renamed ? renamed_note(cx, call, arg, here)
-                  : near     ? fe_format(cx, "did you mean \"%s\"?", near)
-                             : arguments_note(cx, n, names),
+                  is_padding_value(call, arg)
+                      ? "it pads with zeros: concat([fill((len(x), 1), value), "
+                        "x], axis = 1) has a column of another value"
+                  : is_renamed ? renamed_note(cx, call, arg, here)
+                  : near       ? fe_format(cx, "did you mean \"%s\"?", near)
+                               : arguments_note(cx, n, names),
                   "%s has no argument \"%s\"", call->name, arg->name);
     return false;
 }

@@ -291,6 +291,7 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
     TRY(list_jobs(a, m, kernels, options, code, &jobs));
     BeObjectOptions how = {.num_threads = options->num_threads,
                            .cache = be_cache_open(a, options->cache),
+                           .by_module = options->by_module,
                            .verify = options->verify};
     code->warning = be_cache_refused(how.cache);
     TRY(be_objects_make(a, jobs.data, jobs.len, &how));

@@ -23,6 +23,8 @@ typedef struct BeOptions {
     int level;           /* of -O, 0 .. 3 */
     int num_threads;     /* that compile in parallel; 0: one for each core */
     const char *cache;   /* a folder; NULL: the user's, "": none */
+    bool by_module;      /* the cache is asked for LLVM's modules alone, not by
+                            the kernels' text: tests change kernels */
     bool verify;         /* verify the modules given to LLVM */
 } BeOptions;
 

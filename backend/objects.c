@@ -195,7 +195,8 @@ make(Worker *w, BeJob *job)
     Arena *a = w->arena;
     double start = clock_seconds();
     const char *before = purpose(a, job);
-    const BeCache *cache = w->shop->options->cache;
+    const BeObjectOptions *options = w->shop->options;
+    const BeCache *cache = options->by_module ? NULL : options->cache;
     BeCacheKey key = {0, 0};
     if (cache) {
         key = be_cache_key(cache, job->text, job->text_len, job->target->name,

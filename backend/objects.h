@@ -31,6 +31,7 @@ typedef struct BeJob {
 typedef struct BeObjectOptions {
     int num_threads;      /* 0: one a core */
     const BeCache *cache; /* may be NULL */
+    bool by_module;       /* the text of jobs is not asked for */
     bool verify;          /* LLVM's verifier over each module */
 } BeObjectOptions;
 

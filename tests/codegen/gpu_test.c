@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/io/file.h"
+#include "tests/codegen/code_cache.h"
 #include "tests/codegen/sim.h"
 #include "tests/codegen/sources.h"
 #include "tests/unit/unit.h"
@@ -63,8 +64,11 @@ static const char *
 ptx_of_kernels(Arena *a, const BeKernels *kernels, const char *gpu)
 {
     Str text = str_new(a);
-    BeOptions options = {
-        .targets = gpu, .level = 2, .cache = "", .verify = true};
+    BeOptions options = {.targets = gpu,
+                         .level = 2,
+                         .cache = code_cache(),
+                         .by_module = true,
+                         .verify = true};
     Status st = be_print_ptx(&text, kernels, &options);
     if (st)
         fail_msg("%s", status_message(st));

@@ -213,7 +213,8 @@ return_number(BeUnit *u, const void *number, const BeTarget *t)
 
 /* Whether the object of this text and number was in the cache. */
 static bool
-is_cached(Arena *a, const char *dir, const char *job_text, int number)
+is_cached_as(Arena *a, const char *dir, const char *job_text, int number,
+             bool by_module)
 {
     const BeTarget *targets;
     int num;
@@ -225,9 +226,23 @@ is_cached(Arena *a, const char *dir, const char *job_text, int number)
                  .what = &number,
                  .target = targets};
     BeObjectOptions options = {.num_threads = 1,
-                               .cache = be_cache_open(a, dir)};
+                               .cache = be_cache_open(a, dir),
+                               .by_module = by_module};
     assert_null(be_objects_make(a, &job, 1, &options));
     return job.cached;
+}
+
+static bool
+is_cached(Arena *a, const char *dir, const char *job_text, int number)
+{
+    return is_cached_as(a, dir, job_text, number, false);
+}
+
+/* Under a text that is of another number. */
+static bool
+module_is_cached(Arena *a, const char *dir, int number)
+{
+    return is_cached_as(a, dir, "four", number, true);
 }
 
 /* As for another build of the compiler, whose kernels have other keys. */
@@ -243,6 +258,9 @@ modules_are_keys_where_that_is_wanted(void **state)
     assert_false(is_cached(a, dir, "three", 1));
     assert_true(is_cached(a, dir, "four", 1));
     assert_false(is_cached(a, dir, "five", 2));
+    assert_true(module_is_cached(a, dir, 1));
+    assert_false(module_is_cached(a, dir, 3));
+    assert_true(module_is_cached(a, dir, 3));
     unsetenv("TFD_CACHE_MODULES");
     assert_false(is_cached(a, dir, "six", 1));
     assert_true(is_cached(a, dir, "four", 1));

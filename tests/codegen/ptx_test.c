@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "backend/codegen/emit.h"
 #include "ir/base/io/file.h"
+#include "tests/codegen/code_cache.h"
 #include "tests/codegen/sources.h"
 
 static const char *source_root, *assembler;
@@ -99,7 +100,8 @@ static void
 assemble_for(Arena *a, const BeKernels *kernels, const char *gpu)
 {
     Str text = str_new(a);
-    BeOptions options = {.targets = gpu, .level = 2, .cache = ""};
+    BeOptions options = {
+        .targets = gpu, .level = 2, .cache = code_cache(), .by_module = true};
     Status st = be_print_ptx(&text, kernels, &options);
     assert_null(st);
     char path[] = "/tmp/tfd-ptx-XXXXXX";
@@ -136,7 +138,10 @@ entries_of_a_plan_assemble(void **state)
     while (!strstr(source->path, "linear.tfd"))
         source++;
     BeKernels kernels = kernel_source_read(a, source_root, source);
-    BeOptions options = {.targets = "sm_80,sm_90", .level = 2, .cache = ""};
+    BeOptions options = {.targets = "sm_80,sm_90",
+                         .level = 2,
+                         .cache = code_cache(),
+                         .by_module = true};
     BeCode code;
     assert_null(be_compile_kernels(a, &kernels, &options, &code));
     assert_int_equal(code.objects.len, kernels.len * NUM_GPUS);

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include "backend/codegen/emit.h"
 #include "ir/plan/target.h"
+#include "tests/codegen/code_cache.h"
 #include "tests/ref/kernel_eval.h"
 #include "tests/unit/sweep.h"
 
@@ -40,8 +41,11 @@ RtCode *
 run_compile(const BeKernels *kernels, const char *target, int level)
 {
     Arena *a = arena_new(NULL, "objects");
-    BeOptions options = {
-        .targets = target, .level = level, .cache = "", .verify = true};
+    BeOptions options = {.targets = target,
+                         .level = level,
+                         .cache = code_cache(),
+                         .by_module = true,
+                         .verify = true};
     BeCode code;
     must(be_compile_kernels(a, kernels, &options, &code));
     int num = code.objects.len;

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include "tests/codegen/code_cache.h"
 #include "tests/codegen/sources.h"
 
 const Program programs[] = {
@@ -55,7 +56,8 @@ program_ptx(Arena *a, BeKernel *k, const char *gpu)
 {
     Str text = str_new(a);
     BeKernels one = {.data = &k, .len = 1, .cap = 1};
-    BeOptions options = {.targets = gpu, .level = 2, .cache = ""};
+    BeOptions options = {
+        .targets = gpu, .level = 2, .cache = code_cache(), .by_module = true};
     Status st = be_print_ptx(&text, &one, &options);
     if (st)
         exit(status_report(st, k->name, stderr));

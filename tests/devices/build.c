@@ -9,6 +9,7 @@
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 #include "passes/passes.h"
+#include "tests/codegen/code_cache.h"
 #include "tests/devices/build.h"
 
 const char build_source[] = "line one\n"
@@ -107,8 +108,11 @@ build_plan_for(Arena *a, const char *text, const char *targets)
 {
     BeKernels kernels = {0};
     BeCode code = {0};
-    BeOptions options = {
-        .targets = targets, .level = 2, .num_threads = 1, .cache = ""};
+    BeOptions options = {.targets = targets,
+                         .level = 2,
+                         .num_threads = 1,
+                         .cache = code_cache(),
+                         .by_module = true};
     IrModule *m = build_placed(a, text);
     if (!be_kernels_build(a, m, targets, &kernels))
         fail_msg("%s", diag_text(m->diag, a));

@@ -34,6 +34,7 @@
 #include "ir/analysis/cost.h"
 #include "ir/base/io/file.h"
 #include "ir/plan/abi.h"
+#include "tests/codegen/code_cache.h"
 #include "tests/codegen/sources.h"
 #include "tests/cuda/ptx/mix.h"
 #include "tests/cuda/ptx/ptx.h"
@@ -467,7 +468,8 @@ static PtxModule *
 open_texts(Arena *a, const BeKernels *kernels, const char *out, const char *gpu)
 {
     Str text = str_new(a);
-    BeOptions options = {.targets = gpu, .level = 2, .cache = ""};
+    BeOptions options = {
+        .targets = gpu, .level = 2, .cache = code_cache(), .by_module = true};
     Status st = be_print_ptx(&text, kernels, &options);
     if (!st)
         st = file_write(arena_printf(a, "%s.%s.ptx", out, gpu), str_text(&text),

@@ -88,6 +88,42 @@ def left(pids):
     return [pid for pid in pids if os.path.exists('/proc/%d' % pid)]
 
 
+def takes_signals(pid):
+    """Whether the parent has blocked them, to read them."""
+    try:
+        with open('/proc/%d/status' % pid) as f:
+            blocked = re.search(r'SigBlk:\t(\w+)', f.read())
+    except OSError:
+        return False
+    return bool(int(blocked.group(1), 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def interrupt_at_start(milliseconds):
+    """So long after the parent takes signals: its status, and what it says."""
+    p = start('-n', '2', '--set', 'epochs=100000000')
+    while not takes_signals(p.pid) and p.poll() is None:
+        pass
+    time.sleep(milliseconds / 1e3)
+    p.terminate()
+    try:
+        return p.communicate(timeout=20)[1], p.returncode
+    except subprocess.TimeoutExpired:
+        p.kill()
+        return p.communicate()[1] + 'it goes on', p.returncode
+
+
+def interrupts_at_start():
+    """A signal comes while the control server is opened, while processes start,
+    before they have handlers of their own, or while they join."""
+    wrong = []
+    for milliseconds in range(0, 60, 2):
+        err, status = interrupt_at_start(milliseconds)
+        if status != 130 or 'error' in err or err.count('interrupted') != 1:
+            wrong.append((milliseconds, status, err))
+    check('a signal to the parent at any moment of its start interrupts all',
+          not wrong, wrong)
+
+
 def descriptors_of(pid, path):
     """Its descriptors that are this file."""
     folder = '/proc/%d/fd' % pid
@@ -128,6 +164,7 @@ def main():
           nulls == [0], nulls)
     check('a signal to the parent interrupts all', p.returncode == 130 and
           not left(pids.values()), (p.returncode, err))
+    interrupts_at_start()
     p = start('-n', '2', '--set', 'epochs=100000000', preexec_fn=ignore_interrupts)
     pids = wait_for_ranks(p, 2)
     time.sleep(0.3)

@@ -194,6 +194,13 @@ wait_a_little(RtMember *m)
     pthread_cond_clockwait(&m->changed, &m->lock, CLOCK_MONOTONIC, &until);
 }
 
+Status
+rt_job_interrupted(void)
+{
+    return status_new(STATUS_STOPPED,
+                      "interrupted before all processes had joined the job");
+}
+
 /* Bounded by the thread: it stops when nothing answers. */
 static Status
 wait_for_go(RtMember *m)
@@ -208,8 +215,7 @@ wait_for_go(RtMember *m)
     if (m->phase < MEMBER_GOES && stuck) {
         st = not_returned(m);
     } else if (m->phase < MEMBER_GOES) {
-        st = status_new(STATUS_STOPPED,
-                        "interrupted before all processes had joined the job");
+        st = rt_job_interrupted();
     } else if (m->phase != MEMBER_GOES) {
         st = status_of_stop(m);
         is_silent = m->stop.speaker != m->job.rank;

@@ -123,6 +123,8 @@ typedef struct RtBytes {
  * the job gets (rt_job_speaks); STATUS_INPUT: something differs. */
 Status rt_job_open(const RtJobOptions *options, const RtJobConfig *config,
                    RtJob **out) MUST_USE;
+/* The failure of a process, or of a parent, that is interrupted before that. */
+Status rt_job_interrupted(void) MUST_USE;
 
 /* All processes call it in the same order, on main's thread: everybody's bytes
  * by rank, in a.  At most RT_JOB_EXCHANGE of each; lengths may differ.  name

@@ -5,11 +5,16 @@
  * their number before each line, on standard error.  A job that is started
  * again has a new control server, key and name, so that nothing of an earlier
  * attempt can join it.  The failure that it follows is printed with it, once.
+ *
+ * A signal is passed on once all have joined, for then each has a handler, and
+ * a checkpoint to make.  Before, some may not have been started, and others
+ * would die of it as of a failure; so the parent gives the attempt up.
  */
 #include "runtime/cluster/launch/launch.h"
 
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +22,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/message.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/cluster/control/job.h"
 #include "runtime/cluster/control/open_files.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/launch/evictions.h"
@@ -40,7 +46,9 @@ typedef struct Launch {
     RtProcess *children; /* by rank; main's alone */
     RtEvictions evictions;
     RtSignals signals;
-    double stopped; /* when that was seen; 0: not yet */
+    bool begun;           /* all have joined */
+    atomic_bool given_up; /* for a signal came before that */
+    double stopped;       /* when that was seen; 0: not yet */
     bool killed;
     Arena *said;               /* what the server's thread says: */
     const char *error, *notes; /* of it; NULL: nothing has failed */
@@ -75,11 +83,14 @@ evict(void *data, int rank)
     rt_evictions_add(&l->evictions, rank);
 }
 
-/* The server's thread.  An error is printed when it is known what follows. */
+/* The server's thread.  An error is printed when it is known what follows, and
+ * never that processes die which are given up. */
 static void
 say(void *data, RtSay kind, const char *line, const char *lines)
 {
     Launch *l = data;
+    if (atomic_load(&l->given_up))
+        return;
     if (kind != RT_SAY_ERROR || l->config->policy.restarts == 0) {
         rt_server_print(NULL, kind, line, lines);
         return;
@@ -207,7 +218,9 @@ pass_signal(Launch *l, int number)
     bool ends = number != SIGUSR2;
     bool is_known = ends && l->attempt->stopped && !l->attempt->interrupted;
     l->attempt->interrupted |= ends;
-    if (!is_known)
+    if (!l->begun)
+        atomic_store(&l->given_up, ends || atomic_load(&l->given_up));
+    else if (!is_known)
         signal_all(l, number);
 }
 
@@ -306,6 +319,7 @@ static void
 turn(Launch *l, struct pollfd *items)
 {
     wait_for_events(l, items);
+    l->begun = l->begun || rt_server_has_begun(l->server);
     pass_signals(l);
     kill_evicted(l);
     for (int i = 0; i < l->attempt->size; i++) {
@@ -319,14 +333,15 @@ turn(Launch *l, struct pollfd *items)
     look_at_checkpoints(l);
 }
 
-/* Until all have ended; unless they end for sure, also until the server is
- * stuck. */
+/* Until all have ended; unless they end for sure, also until they are given up
+ * or the server is stuck. */
 static void
 watch(Launch *l, bool all_end)
 {
     size_t n = FIRST_EVENTS + EVENTS * (size_t)l->attempt->size;
     struct pollfd *items = NEW_ARRAY(l->arena, struct pollfd, n);
-    while (some_run(l) && (all_end || !rt_server_is_stuck(l->server)))
+    while (some_run(l) && (all_end || (!atomic_load(&l->given_up) &&
+                                       !rt_server_is_stuck(l->server))))
         turn(l, items);
 }
 
@@ -374,7 +389,7 @@ static Status
 start_all(Launch *l)
 {
     l->stopped = 0;
-    l->killed = false;
+    l->killed = l->begun = false;
     l->error = l->notes = NULL;
     l->checkpoints = 0;
     if (l->attempt->size < l->config->policy.size)
@@ -385,7 +400,7 @@ start_all(Launch *l)
     forget_evicted(l);
     TRY(make_key(l));
     TRY(open_server(l));
-    for (int i = 0; i < l->attempt->size; i++)
+    for (int i = 0; i < l->attempt->size && !atomic_load(&l->given_up); i++)
         TRY(start_child(l, i));
     return OK;
 }
@@ -412,7 +427,9 @@ run_attempt(Launch *l)
     Status st = start_all(l);
     if (!st) {
         watch(l, false);
-        st = some_run(l) ? not_returned(l) : take_result(l);
+        st = atomic_load(&l->given_up) ? rt_job_interrupted()
+             : some_run(l)             ? not_returned(l)
+                                       : take_result(l);
     }
     end_attempt(l);
     return st;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "ir/dataset/sharding.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/run_state.h"
@@ -71,21 +72,27 @@ underflows(const char *text, Scalar x)
     return strtod(text, NULL) != 0 || errno == ERANGE;
 }
 
+/* Whether the text is an integer: decimal, whatever zeros it begins with, as
+ * scripts pad numbers; or 0x1f.  errno is set where *out has no place for it.
+ */
 static bool
-is_integer(const char *text)
+is_integer(const char *text, long long *out)
 {
     char *end;
-    (void)strtoll(text, &end, 0);
+    const char *digits = text + strspn(text, " +-");
+    bool is_hex = strncasecmp(digits, "0x", 2) == 0;
+    errno = 0;
+    *out = strtoll(text, &end, is_hex ? 16 : 10);
     return end != text && !*end;
 }
 
 static bool
 read_int(const char *text, DType t, Scalar *out)
 {
-    errno = 0;
-    long long x = strtoll(text, NULL, 0);
+    long long x;
+    bool fits = is_integer(text, &x) && !errno && int_fits(t, x);
     *out = scalar_int(t, x);
-    return !errno && is_integer(text) && int_fits(t, x);
+    return fits;
 }
 
 static bool
@@ -145,8 +152,9 @@ same(DType t, Scalar a, Scalar b)
 static Status
 set_scalar(Arena *a, const RtSet *set, DType t, Scalar *param)
 {
+    long long any;
     bool is_read = read_scalar(set->value, t, param);
-    if (!is_read && dtype_is_int(t) && is_integer(set->value))
+    if (!is_read && dtype_is_int(t) && is_integer(set->value, &any))
         return out_of_range(a, set, t);
     if (!is_read)
         return bad_value(a, set, t);

@@ -17,6 +17,7 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
 #include "ir/base/message.h"
+#include "runtime/cluster/control/server.h"
 #include "runtime/cluster/launch/inquiry.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/local_cluster.h"
@@ -471,6 +472,28 @@ check_wire(const Options *o, const char *otherwise)
                       link);
 }
 
+/* Each process of a launcher that gives -n starts a job of its own: they train
+ * the same, and write the same files.  Who sweeps over values wants that. */
+static void
+note_launcher(Arena *a, const Options *o)
+{
+    RtClusterSpec spec;
+    RtResolveOptions none = {.rank = -1};
+    Status st = rt_resolve(a, rt_environment(), &none, &spec);
+    bool are_many = !st && spec.size > 1 && rt_launcher_starts(spec.launcher);
+    status_free(st);
+    if (are_many && !options_given(o, OPT_QUIET))
+        rt_server_print(
+            NULL, RT_SAY_NOTE,
+            message_printf(a,
+                           "%s has started %d processes, and this one, by -n "
+                           "%s, a job of its own; leave -n out for one job of "
+                           "all",
+                           rt_launcher_name(spec.launcher), spec.size,
+                           options_value(o, OPT_PROCESSES, "")),
+            "");
+}
+
 /* The parent of a job's processes: what it runs is checked before, so that it
  * is refused once. */
 static Status
@@ -652,11 +675,12 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     TRY(plan_read(a, options_operand(o), plan));
     if (options_given(o, OPT_LOCAL_CLUSTER) && !rt_is_launched())
         return keep_local_cluster(a, o, *plan, argc, argv);
-    if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
-        return strategy_of(*plan)->servers
-                   ? launch_tasks(a, o, *plan, &policy, argc, argv)
-                   : launch(a, o, *plan, &policy, argc, argv);
-    return run_in_job(a, o, *plan, &options);
+    if (!options_given(o, OPT_PROCESSES) || rt_is_launched())
+        return run_in_job(a, o, *plan, &options);
+    note_launcher(a, o);
+    return strategy_of(*plan)->servers
+               ? launch_tasks(a, o, *plan, &policy, argc, argv)
+               : launch(a, o, *plan, &policy, argc, argv);
 }
 
 int

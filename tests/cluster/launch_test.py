@@ -112,6 +112,20 @@ def interrupt_at_start(milliseconds):
         return p.communicate()[1] + 'it goes on', p.returncode
 
 
+def beside_a_launcher(alone):
+    """-n in each process of a launcher: as many jobs."""
+    os.environ.update(OMPI_COMM_WORLD_RANK='1', OMPI_COMM_WORLD_SIZE='4')
+    status, out, err = run('-n', '2', '--checksum')
+    quiet = run('-n', '2', '--checksum', '--quiet')
+    del os.environ['OMPI_COMM_WORLD_SIZE']
+    del os.environ['OMPI_COMM_WORLD_RANK']
+    check('-n says that a launcher has started other processes',
+          (status, out) == alone[:2] and err == 'tfd-run: note: mpirun (Open '
+          'MPI) has started 4 processes, and this one, by -n 2, a job of its '
+          'own; leave -n out for one job of all\n', err)
+    check('... but with --quiet', quiet == alone, quiet)
+
+
 def interrupts_at_start():
     """A signal comes while the control server is opened, while processes start,
     before they have handlers of their own, or while they join."""
@@ -148,6 +162,7 @@ def main():
         got = run('-n', size, '--checksum')
         check('-n %s prints what one process prints' % size, got == alone,
               (got, alone))
+    beside_a_launcher(alone)
     status, out, err = run('-n', '3')
     check('a number that does not divide the replicas is refused once',
           status == 2 and err.count('evenly') == 1, err)

@@ -51,6 +51,12 @@ rt_launcher_name(RtLauncher launcher)
     return rows[launcher].name;
 }
 
+bool
+rt_launcher_starts(RtLauncher launcher)
+{
+    return rows[launcher].rank && rows[launcher].level < LEVEL_OUTSIDE;
+}
+
 typedef struct Claim {
     RtLauncher launcher;
     int level;

@@ -74,6 +74,9 @@ typedef struct RtClusterSpec {
 
 /* What launches processes, as messages name it: "mpirun (Open MPI)". */
 const char *rt_launcher_name(RtLauncher launcher);
+/* Whether it starts processes, and is not the environment of a container in
+ * which they may be started. */
+bool rt_launcher_starts(RtLauncher launcher);
 
 /* All in a.  STATUS_INPUT: the environment contradicts itself or is
  * incomplete; STATUS_USAGE: the options do.  A file given by --cluster is read.

@@ -66,21 +66,33 @@ checkpoints_text(const RtRun *run)
                         o->resume ? ", resumed" : "");
 }
 
+static void
+add_option(Str *s, bool is_given, const char *option)
+{
+    if (is_given)
+        str_addf(s, "%s%s", s->len ? " " : "", option);
+}
+
 static const char *
 output_text(const RtRun *run)
 {
     const RtOptions *o = run->options;
-    return arena_printf(
-        run->arena, "%s%s%s%s%s", o->checksum ? " --checksum" : "",
-        o->stats ? " --stats" : "", o->log_dir ? " --log-dir" : "",
-        o->compare ? " --compare" : "", o->preflight ? " --preflight" : "");
+    Str s = str_new(run->arena);
+    add_option(&s, o->checksum, "--checksum");
+    add_option(&s, o->stats, "--stats");
+    add_option(&s, o->log_dir, "--log-dir");
+    add_option(&s, o->compare, "--compare");
+    add_option(&s, o->preflight, "--preflight");
+    return str_text(&s);
 }
 
+/* Where it is not given, processes of one machine first try their memory. */
 static const char *
 link_text(const RtRun *run)
 {
     const RtOptions *o = run->options;
-    return arena_printf(run->arena, "%s%s", rt_link_choose(o->link, o->mpi),
+    return arena_printf(run->arena, "%s%s%s", o->link ? "" : "memory or ",
+                        rt_link_choose(o->link, o->mpi),
                         o->is_wire_plain ? " --wire plain" : "");
 }
 

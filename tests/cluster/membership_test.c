@@ -316,7 +316,7 @@ missing_ranks_have_the_time_of_timeout(void **state)
     assert_false(rt_membership_is_stopped(s.membership));
     run_for(&s, 0.2, -1, -1);
     expect(&s,
-           "error: rank 1 of 2 have not come after 7 seconds (--timeout "
+           "error: rank 1 of 2 has not come after 7 seconds (--timeout "
            "allows more)\n",
            3);
 }

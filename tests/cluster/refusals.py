@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -201,6 +202,26 @@ def another_link(case):
     return said, "has another --link or --wire than rank 0"
 
 
+def a_link_that_only_one_has(case):
+    """The other one would try memory first, and the two never meet."""
+    port = free_port()
+    both = [case.member(0, port), case.member(1, port, "--link", "zmq")]
+    said = both[1].communicate(timeout=SECONDS)[1]
+    said += both[0].communicate(timeout=SECONDS)[1]
+    host = socket.gethostname()
+    return said, (f"rank 1 ({host}) has another --link or --wire than rank 0 "
+                  f"({host}): zmq, not memory or zmq; start all processes alike")
+
+
+def another_output(case):
+    port = free_port()
+    both = [case.member(0, port, "--stats", "--checksum"),
+            case.member(1, port, "--checksum")]
+    said = both[1].communicate(timeout=SECONDS)[1]
+    said += both[0].communicate(timeout=SECONDS)[1]
+    return said, ": --checksum, not --checksum --stats; give all processes"
+
+
 def end(processes):
     for process in processes:
         process.kill()
@@ -213,7 +234,8 @@ CASES = [a_library_that_is_none, a_library_that_is_too_old,
          a_process_over_a_link_with_too_few_files, a_system_without_signalfd,
          too_many_processes, nobody_listens,
          a_host_that_does_not_resolve, an_interrupt_while_joining, a_newcomer,
-         another_link, a_server_that_is_stopped]
+         another_link, a_link_that_only_one_has, another_output,
+         a_server_that_is_stopped]
 
 
 def main():

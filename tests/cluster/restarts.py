@@ -209,7 +209,7 @@ def with_one_that_hangs(absent, right):
           p.returncode == 0 and out.splitlines()[-2:] == right[-2:] and
           nexts[:4] == ['restart 1 of 3, with 4', 'restart 2 of 3, with 2',
                         'goes on with 4', 'goes on with 2'] and
-          'again: rank 3 of 4 have not come after 2' in err,
+          'again: rank 3 of 4 has not come after 2' in err,
           (p.returncode, nexts, out, err))
 
 
@@ -222,7 +222,7 @@ def with_one_that_hangs_at_once(absent, right):
           p.returncode == 0 and out.splitlines()[-2:] == right[-2:] and
           nexts == ['restart 1 of 3, with 4', 'restart 2 of 3, with 2',
                     'goes on with 4'] and
-          'with 2 processes: rank 3 of 4 have not come after 2' in err,
+          'with 2 processes: rank 3 of 4 has not come after 2' in err,
           (p.returncode, nexts, out, err))
 
 

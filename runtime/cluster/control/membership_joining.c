@@ -258,16 +258,18 @@ may_be_fewer(const RtMembership *r)
     return r->config.joining > 0 && r->config.joining < timeout;
 }
 
+/* ranks: "rank 1", "ranks 1-3". */
 static const char *
 late_text(const RtMembership *r, Arena *a, const char *ranks, double waited)
 {
+    const char *have = strncmp(ranks, "ranks", 5) == 0 ? "have" : "has";
     return may_be_fewer(r)
-               ? message_printf(a, "%s of %d have not come after %.0f seconds",
-                                ranks, r->config.size, waited)
+               ? message_printf(a, "%s of %d %s not come after %.0f seconds",
+                                ranks, r->config.size, have, waited)
                : message_printf(a,
-                                "%s of %d have not come after %.0f "
+                                "%s of %d %s not come after %.0f "
                                 "seconds (--timeout allows more)",
-                                ranks, r->config.size, waited);
+                                ranks, r->config.size, have, waited);
 }
 
 void

@@ -69,19 +69,52 @@ write_line(RtRun *run, const RtLines *lines, int i)
     return OK;
 }
 
-static Status
-write_lines(RtRun *run)
+static int
+most_lines(const RtExecutor *replicas, int n)
 {
     int most = 0;
-    for (int r = 0; r < run->num_replicas; r++) {
-        int n = run->replicas[r].lines.lines.len;
-        most = n > most ? n : most;
-    }
-    for (int i = 0; i < most; i++) {
-        for (int r = 0; r < run->num_replicas; r++)
-            TRY(write_line(run, &run->replicas[r].lines, i));
+    for (int r = 0; r < n; r++)
+        if (replicas[r].lines.lines.len > most)
+            most = replicas[r].lines.lines.len;
+    return most;
+}
+
+static Status
+write_lines(RtRun *run, const RtExecutor *replicas, int n)
+{
+    for (int i = 0, most = most_lines(replicas, n); i < most; i++) {
+        for (int r = 0; r < n; r++)
+            TRY(write_line(run, &replicas[r].lines, i));
     }
     return OK;
+}
+
+/* Of a process that is not the chief, which would have printed line i of this
+ * replica. */
+static void
+show_line(const RtRun *run, const RtLines *lines, int i)
+{
+    if (i >= lines->lines.len || lines->lines.data[i].is_summary)
+        return;
+    size_t begin = i ? lines->lines.data[i - 1].end : 0;
+    put(run->options->err, NULL, lines->text.data + begin,
+        lines->lines.data[i].end - begin);
+}
+
+/* The step failed in some process, and over a link the chief cannot have what
+ * it printed before: each process shows its own, where it says why it ends. */
+static void
+show_own_lines(RtRun *run)
+{
+    const RtExecutor *own = run->locals;
+    if (rt_is_chief(run)) {
+        status_free(write_lines(run, own, run->num_local));
+        return;
+    }
+    for (int i = 0, most = most_lines(own, run->num_local); i < most; i++)
+        for (int r = 0; r < run->num_local; r++)
+            show_line(run, &own[r].lines, i);
+    fflush(run->options->err);
 }
 
 static void
@@ -174,8 +207,10 @@ rt_print_lines(RtRun *run, bool all_have_lines)
     Status st = OK;
     if (run->group && all_have_lines)
         st = gather_lines(run);
-    if (!st)
-        st = write_lines(run);
+    if (st)
+        show_own_lines(run);
+    else
+        st = write_lines(run, run->replicas, run->num_replicas);
     rt_warn_not_finite(run);
     forget_lines(run);
     return st;

@@ -112,6 +112,37 @@ def interrupt_at_start(milliseconds):
         return p.communicate()[1] + 'it goes on', p.returncode
 
 
+FAILS = '''dataset train = range(16).batch(8)
+fn step(x) {
+  print("replica {replica_id}: {x}")
+  assert(sum(x) != 25, "an element is wrong")
+  return all_reduce(sum, sum(x))
+}
+main { for x in distribute(train) { run step(x) } }
+'''
+
+
+def a_step_that_fails():
+    """Its lines are printed: by rank 0, or where rank 0 cannot have them, by
+    each process."""
+    with open('fails.tfd', 'w') as f:
+        f.write(FAILS)
+    subprocess.run([TFDC, 'fails.tfd', '--devices', 'cpu:0-3'], check=True)
+    wanted = ['replica %d: [%d %d]' % (i // 2 % 4, i, i + 1)
+              for i in range(0, 16, 2)]
+    for options in ((), ('-n', '4'), ('-n', '2', '--link', 'zmq'),
+                    ('-n', '4', '--link', 'zmq')):
+        p = subprocess.run([RUN, 'fails.tfp', *options], text=True, timeout=60,
+                           capture_output=True)
+        lines = [re.sub(r'^\[\d\] ', '', line) for line in
+                 (p.stdout + p.stderr).splitlines()]
+        got = [line for line in lines if line.startswith('replica')]
+        check('what a step prints before it fails is there, %s' %
+              (' '.join(options) or 'in one process'),
+              p.returncode == 1 and sorted(got) == sorted(wanted) and
+              p.stderr.count('error: an element is wrong') == 1, (p.stdout, p.stderr))
+
+
 def beside_a_launcher(alone):
     """-n in each process of a launcher: as many jobs."""
     os.environ.update(OMPI_COMM_WORLD_RANK='1', OMPI_COMM_WORLD_SIZE='4')
@@ -163,6 +194,7 @@ def main():
         check('-n %s prints what one process prints' % size, got == alone,
               (got, alone))
     beside_a_launcher(alone)
+    a_step_that_fails()
     status, out, err = run('-n', '3')
     check('a number that does not divide the replicas is refused once',
           status == 2 and err.count('evenly') == 1, err)

@@ -130,8 +130,10 @@ typedef struct RtCollOps {
      * now on.  A wait for the others lasts at most so many seconds; 0: as many
      * as the communicator says. */
     RtCollResult (*done)(RtCollInstance *s, int device, double timeout);
-    /* Whether the replica has reached the call in which others wait. */
+    /* Whether the replica has reached the call in which others wait; of another
+     * process's only where sees_all. */
     bool (*arrived)(const RtCollInstance *s, int replica);
+    bool sees_all;
     /* The algorithm of an all_reduce or all_gather, which follows from measured
      * speeds, when it has as many bytes as it ever has, which are *bytes. NULL:
      * nothing is measured. */

@@ -317,6 +317,14 @@ rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
     return EXEC_OK;
 }
 
+/* Over messages each process knows of its own replicas alone. */
+static bool
+is_seen(const RtRun *run, int replica)
+{
+    int local = replica - run->locals[0].replica;
+    return run->coll->ops->sees_all || (local >= 0 && local < run->num_local);
+}
+
 /* "replicas 0, 2 have" arrived, or have not. */
 static const char *
 list_replicas(const RtRun *run, Arena *a, RtCollInstance *instance,
@@ -325,11 +333,12 @@ list_replicas(const RtRun *run, Arena *a, RtCollInstance *instance,
     Str s = str_new(a);
     int n = 0;
     for (int i = 0; i < run->num_replicas; i++) {
-        if (run->coll->ops->arrived(instance, i) == arrived)
+        if (is_seen(run, i) && run->coll->ops->arrived(instance, i) == arrived)
             str_addf(&s, "%s%d", n++ ? ", " : "", i);
     }
     if (!n)
-        return "none has";
+        return run->coll->ops->sees_all ? "none has"
+                                        : "some of other processes have";
     return arena_printf(a, n > 1 ? "replicas %s have" : "replica %s has",
                         str_text(&s));
 }

@@ -122,6 +122,33 @@ main { for x in distribute(train) { run step(x) } }
 '''
 
 
+LOOPS = '''var n: i32 = 0
+fn step(who) {
+  mut y = 1
+  while i64(replica_id) == who { y += 1 }
+  n += all_reduce(sum, y, options = (timeout_seconds: 0.5))
+}
+param who: i64 = 3
+main { run step(who) }
+'''
+
+
+def a_replica_that_loops():
+    """Over a link a process does not see which of another one's is late."""
+    with open('loops.tfd', 'w') as f:
+        f.write(LOOPS)
+    subprocess.run([TFDC, 'loops.tfd', '--devices', 'cpu:0-3'], check=True)
+    rank_0 = 'replicas 0, 1 have arrived, some of other processes have not'
+    rank_1 = 'replica 2 has arrived, replica 3 has not'
+    for options, said in (((), 'replicas 0, 1, 2 have arrived, replica 3 has not'),
+                          (('--link', 'zmq'), '(%s|%s)' % (rank_0, rank_1))):
+        p = subprocess.run([RUN, 'loops.tfp', '-n', '2', *options], text=True,
+                           timeout=60, capture_output=True)
+        check('who has not come to a collective %s' % ' '.join(options),
+              p.returncode == 1 and
+              re.search('after 0.5 seconds ' + said, p.stderr), p.stderr)
+
+
 def a_step_that_fails():
     """Its lines are printed: by rank 0, or where rank 0 cannot have them, by
     each process."""
@@ -195,6 +222,7 @@ def main():
               (got, alone))
     beside_a_launcher(alone)
     a_step_that_fails()
+    a_replica_that_loops()
     status, out, err = run('-n', '3')
     check('a number that does not divide the replicas is refused once',
           status == 2 and err.count('evenly') == 1, err)

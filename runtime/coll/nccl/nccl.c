@@ -219,15 +219,13 @@ nccl_done(RtCollInstance *s, int device, double timeout)
     return COLL_OK;
 }
 
-/* Of other processes' replicas nothing is known. */
 static bool
 nccl_arrived(const RtCollInstance *s, int replica)
 {
     const NcclComm *comm = s->comm;
     int local = replica - comm->config.first_local;
     uint32_t most = 0;
-    if (local < 0 || local >= comm->config.num_local)
-        return true;
+    assert(local >= 0 && local < comm->config.num_local);
     for (int i = 0; i < comm->coll.num_devices; i++)
         if (atomic_load(&s->works[i].call) > most)
             most = atomic_load(&s->works[i].call);

@@ -431,6 +431,7 @@ static const RtCollOps peers_ops = {
     .all_gather_start = peers_all_gather_start,
     .done = peers_done,
     .arrived = rt_local_arrived,
+    .sees_all = true,
     .calls = rt_local_calls,
     .abort = rt_local_abort,
 };

@@ -448,6 +448,7 @@ static const RtCollOps shm_ops = {
     .all_gather_start = shm_all_gather_start,
     .done = shm_done,
     .arrived = rt_local_arrived,
+    .sees_all = true,
     .calls = rt_local_calls,
     .abort = rt_local_abort,
 };

@@ -434,6 +434,18 @@ continue_events(RtRun *run)
     return rt_events_open(folder, &run->events);
 }
 
+/* Whoever forgets the option has a gap in the curves that nothing fills. */
+static void
+note_end_of_events(const RtRun *run)
+{
+    const RtOptions *o = run->options;
+    if (*run->resume.events_name && !o->quiet && has_events(run))
+        fprintf(o->err,
+                "\"%s\" ends here: the run was begun with --log-dir, and "
+                "without it summaries are not kept\n",
+                run->resume.events_name);
+}
+
 Status
 rt_open_events(RtRun *run)
 {
@@ -444,6 +456,8 @@ rt_open_events(RtRun *run)
         if (r->read.wrong)
             return rt_archive_end(&r->read);
     }
+    if (!o->log_dir && r->is_resuming)
+        note_end_of_events(run);
     if (!o->log_dir || o->load_only || !has_events(run))
         return OK;
     return r->is_resuming && *r->events_name

@@ -629,6 +629,24 @@ summaries_may_be_moved_away(void **state)
 }
 
 static void
+summaries_that_are_no_longer_kept_are_told(void **state)
+{
+    (void)state;
+    assert_true(dies_at(9, 3));
+    Ran r = run(arena,
+                "env -C %s %s %s --checkpoint checkpoints --every 8 --resume",
+                dir, getenv("TFD_RUN"), plan);
+    expect_told(&r, 0,
+                "\" ends here: the run was begun with --log-dir, and "
+                "without it summaries are not kept\n");
+    r = run(arena,
+            "env -C %s %s %s --checkpoint checkpoints --every 8 --resume", dir,
+            getenv("TFD_RUN"), plan);
+    assert_int_equal(r.code, 0);
+    assert_null(strstr(r.err, "ends here"));
+}
+
+static void
 summaries_that_are_cut_short_are_told(void **state)
 {
     (void)state;
@@ -725,6 +743,7 @@ main(void)
         TEST(steps_that_no_run_counts_are_refused),
         TEST(a_name_that_leads_elsewhere_is_refused),
         TEST(summaries_may_be_moved_away),
+        TEST(summaries_that_are_no_longer_kept_are_told),
         TEST(summaries_that_are_cut_short_are_told),
         TEST(no_failure_loses_a_checkpoint),
     };

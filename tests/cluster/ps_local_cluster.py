@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 import ps_tasks
 from tap import check, end
@@ -69,6 +70,48 @@ def jobs(made):
           not os.path.exists(key), f"{code} {pids} {out} {err}")
 
 
+def state(pid):
+    """R, S: it goes on; T: it is stopped; "": it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return ""
+
+
+def comes_to(condition):
+    for _ in range(500):
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def stopped(made):
+    cluster = ps_tasks.start(made, "--local-cluster", "workers=1,ps=1")
+    target, key, command = printed(cluster)
+    pids = []
+
+    def all_run():
+        pids[:] = [cluster.pid, *ps_tasks.tasks(cluster, "worker"),
+                   *ps_tasks.tasks(cluster, "ps")]
+        return len(pids) == 3
+
+    comes_to(all_run)
+    cluster.send_signal(signal.SIGUSR2)
+    cluster.send_signal(signal.SIGTSTP)
+    stop = comes_to(lambda: cluster.poll() is not None or
+                    all(state(pid) == "T" for pid in pids))
+    check("control-Z stops all of it", stop and cluster.poll() is None,
+          f"{pids} {cluster.poll()}")
+    cluster.send_signal(signal.SIGCONT)
+    code, out, err = ps_tasks.run(*command.split(), "--set", "closures=80")
+    check("... and it goes on", code == 0 and out == ps_tasks.counts(80),
+          f"{code} {out} {err}")
+    cluster.send_signal(signal.SIGTERM)
+    ps_tasks.end_of(cluster)
+
+
 def killed(made):
     """Nothing is left of a key."""
     os.mkdir("tmp")
@@ -121,6 +164,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     counting = ps_tasks.plan("counts")
     jobs(counting)
+    stopped(counting)
     killed(counting)
     given(counting)
     refusals(counting)

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -165,6 +166,32 @@ list_tasks(Cluster *c)
     }
 }
 
+/* ---- signals ------------------------------------------------------------- */
+
+static void
+signal_all(const Cluster *c, int signal_number)
+{
+    for (int i = 0; i < c->num_tasks; i++)
+        rt_process_signal(&c->tasks[i].process, signal_number);
+}
+
+/* Control-Z stops the tasks, too.  SIGUSR2 asks for collectives, and tasks have
+ * none. */
+static bool
+is_interrupted(const Cluster *c)
+{
+    for (int number; (number = rt_signals_next(&c->signals));) {
+        if (number != SIGTSTP && number != SIGUSR2)
+            return true;
+        if (number == SIGUSR2)
+            continue;
+        signal_all(c, SIGSTOP);
+        kill(getpid(), SIGSTOP);
+        signal_all(c, SIGCONT);
+    }
+    return false;
+}
+
 /* ---- the whole ----------------------------------------------------------- */
 
 static void
@@ -184,7 +211,7 @@ watch(Cluster *c)
 {
     struct pollfd *items =
         NEW_ARRAY(c->arena, struct pollfd, 1 + 2 * (size_t)c->num_tasks);
-    while (!rt_signals_next(&c->signals)) {
+    while (!is_interrupted(c)) {
         for (int i = 0; i < c->num_tasks; i++)
             TRY(look_after(c, &c->tasks[i]));
         wait_for_events(c, items);
@@ -199,8 +226,7 @@ static void
 end_all(Cluster *c)
 {
     RtProcessEnd end;
-    for (int i = 0; i < c->num_tasks; i++)
-        rt_process_signal(&c->tasks[i].process, SIGKILL);
+    signal_all(c, SIGKILL);
     for (int i = 0; i < c->num_tasks; i++) {
         RtProcess *p = &c->tasks[i].process;
         struct pollfd over = {p->pidfd, POLLIN, 0};

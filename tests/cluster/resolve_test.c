@@ -105,6 +105,8 @@ static const struct {
     /* an sbatch script without srun is alone */
     {"SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=1 SLURM_NODEID=0",
      RT_LAUNCHER_alone, 0, 1, -1, 0, NULL, NULL},
+    /* a variable of this name may be anybody's */
+    {"RANK=colonel", RT_LAUNCHER_alone, 0, 1, -1, 0, NULL, NULL},
 };
 
 static void
@@ -250,6 +252,25 @@ static const struct {
      STATUS_INPUT,
      "PMI_RANK=2 and PMI_SIZE=2: processes are counted from 0, so the last of "
      "2 is 1"},
+    {"RANK=0 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h",
+     {.rank = -1},
+     STATUS_INPUT,
+     "LOCAL_RANK=2 and LOCAL_WORLD_SIZE=2: processes are counted from 0, so "
+     "the "
+     "last of 2 is 1"},
+    {"TFD_RANK=1 TFD_CONTROL=127.0.0.1:4000",
+     {.rank = -1},
+     STATUS_INPUT,
+     "TFD_RANK=1 is set, and TFD_SIZE is not; tfd-run -n sets both: unset what "
+     "is left over from elsewhere, or give --rank and --size"},
+    {"RANK=1 MASTER_ADDR=h MASTER_PORT=29500",
+     {.rank = -1},
+     STATUS_INPUT,
+     "RANK=1 is set, and WORLD_SIZE is not; torchrun sets both"},
+    {"PALS_RANKID=1",
+     {.rank = -1},
+     STATUS_INPUT,
+     "PALS_RANKID=1 is set, and PMI_SIZE is not; mpiexec (PALS) sets both"},
     {"RANK=x WORLD_SIZE=2",
      {.rank = -1},
      STATUS_INPUT,

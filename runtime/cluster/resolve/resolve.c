@@ -113,6 +113,16 @@ read_number(const Resolver *r, const LauncherRow *row, const char *name,
 
 /* ---- claims -------------------------------------------------------------- */
 
+static Status
+beyond_the_last(StatusKind kind, const char *rank_from, const char *size_from,
+                int size)
+{
+    return status_new(kind,
+                      "%s and %s: processes are counted from 0, so the last of "
+                      "%d is %d",
+                      rank_from, size_from, size, size - 1);
+}
+
 /* kind: of what is wrong, the environment's or the command line's. */
 static Status
 check_claim(const Claim *c, StatusKind kind)
@@ -120,10 +130,10 @@ check_claim(const Claim *c, StatusKind kind)
     if (c->size > limit_value(LIMIT_processes))
         return limit_status(LIMIT_processes, c->size_from);
     if (c->rank >= c->size)
-        return status_new(kind,
-                          "%s and %s: processes are counted from 0, so the "
-                          "last of %d is %d",
-                          c->rank_from, c->size_from, c->size, c->size - 1);
+        return beyond_the_last(kind, c->rank_from, c->size_from, c->size);
+    if (c->local_size && c->local_rank >= c->local_size)
+        return beyond_the_last(STATUS_INPUT, c->local_rank_from,
+                               c->local_size_from, c->local_size);
     return OK;
 }
 
@@ -147,13 +157,32 @@ check_size(const Resolver *r, const LauncherRow *row)
                       assignment(r, row->rank), row->name);
 }
 
+/* Who has a rank alone would train alone, as all others do.  But Slurm sets one
+ * in batch scripts, too, whose process is alone, and RANK may be anybody's. */
+static Status
+check_pair(const Resolver *r, RtLauncher launcher)
+{
+    const LauncherRow *row = &rows[launcher];
+    bool may_be_alone =
+        launcher == RT_LAUNCHER_slurm ||
+        (launcher == RT_LAUNCHER_torchrun && !get(r, "MASTER_ADDR"));
+    if (may_be_alone)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "%s is set, and %s is not; %s sets both: unset what is "
+                      "left over from elsewhere, or give --rank and --size",
+                      assignment(r, row->rank), row->size, row->name);
+}
+
 static Status
 claim_of_launcher(Resolver *r, RtLauncher launcher)
 {
     const LauncherRow *row = &rows[launcher];
     Claim c = {.launcher = launcher, .level = row->level, .local_rank = -1};
-    if (!get(r, row->rank) || (*row->size && !get(r, row->size)))
+    if (!get(r, row->rank))
         return OK;
+    if (*row->size && !get(r, row->size))
+        return check_pair(r, launcher);
     TRY(check_size(r, row));
     c.rank_from = assignment(r, row->rank);
     c.size = r->options->size;

@@ -391,6 +391,40 @@ keys_are_secret_and_whole(void **state)
     unsetenv("TFD_KEY_FD");
 }
 
+/* Of a process that no parent has started, or whose variables were changed:
+ * else it would run the plan alone, whatever its command line says. */
+static void
+a_parent_says_all_or_nothing(void **state)
+{
+    Arena *a = arena_new(NULL, "a job");
+    RtStartConfig config = {.resolve = {.rank = -1}};
+    RtClusterSpec spec;
+    const RtJobOptions *job;
+    const RtTaskOptions *task;
+    (void)state;
+    setenv("TFD_KEY_FD", "99", 1);
+    Status st = rt_find_job(a, &config, &spec, &job);
+    assert_string_equal(status_message(st),
+                        "TFD_KEY_FD is set, and TFD_CONTROL is not");
+    status_free(st);
+    st = rt_find_task(a, &config, &spec, &task);
+    assert_string_equal(status_message(st),
+                        "TFD_KEY_FD is set, and --serve is not");
+    status_free(st);
+    setenv("TFD_CONTROL", "127.0.0.1:1", 1);
+    for (int i = 0; i < 4; i++) {
+        static const char *const numbers[] = {"", "3x", "-1", "2147483648"};
+        setenv("TFD_KEY_FD", numbers[i], 1);
+        expect_no_job(NULL, arena_printf(a,
+                                         "TFD_KEY_FD=%s is no number from 0 to "
+                                         "2147483647; tfd-run -n sets it",
+                                         numbers[i]));
+    }
+    unsetenv("TFD_CONTROL");
+    unsetenv("TFD_KEY_FD");
+    arena_release(a);
+}
+
 /* ---- verdicts ----------------------------------------------------------- */
 
 typedef struct Steps {
@@ -479,6 +513,7 @@ main(void)
         cmocka_unit_test(members_find_no_server),
         cmocka_unit_test(waits_end_though_the_clock_is_set_back),
         cmocka_unit_test(keys_are_secret_and_whole),
+        cmocka_unit_test(a_parent_says_all_or_nothing),
         cmocka_unit_test(members_lose_their_server),
         cmocka_unit_test(members_name_the_rank_that_serves),
         cmocka_unit_test(killed_processes_are_named),

@@ -9,17 +9,42 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
+#include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/own_host.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/mpi/rendezvous.h"
 #include "runtime/cluster/resolve/addresses.h"
 #include "runtime/cluster/resolve/role.h"
+#include "runtime/cluster/resolve/task_counts.h"
+
+/* ---- what a parent says -------------------------------------------------- */
+
+/* A variable of a process that tfd-run -n starts; *out stays where it is not
+ * set. */
+static Status
+read_variable(const char *name, uint64_t most, uint64_t *out)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return OK;
+    errno = 0;
+    uint64_t number = strtoull(text, NULL, 10);
+    if (!rt_is_number(text) || errno || number > most)
+        return status_new(STATUS_INPUT,
+                          "%s=%s is no number from 0 to %llu; tfd-run -n sets "
+                          "it for the processes that it starts, so unset it",
+                          name, text, (unsigned long long)most);
+    *out = number;
+    return OK;
+}
 
 /* ---- the key ------------------------------------------------------------ */
 
@@ -63,11 +88,12 @@ read_key_file(const char *path, uint8_t key[RT_JOB_KEY])
 
 /* The launcher's pipe is read once. */
 static Status
-read_key_pipe(const char *number, uint8_t key[RT_JOB_KEY])
+read_key_pipe(uint8_t key[RT_JOB_KEY])
 {
-    int fd = atoi(number);
-    Status st = read_all(fd, key, "the pipe of TFD_KEY_FD");
-    close(fd);
+    uint64_t fd = 0;
+    TRY(read_variable(RT_KEY_VARIABLE, INT_MAX, &fd));
+    Status st = read_all((int)fd, key, "the pipe of TFD_KEY_FD");
+    close((int)fd);
     unsetenv(RT_KEY_VARIABLE);
     return st;
 }
@@ -75,17 +101,23 @@ read_key_pipe(const char *number, uint8_t key[RT_JOB_KEY])
 Status
 rt_read_key(Arena *a, const char *path, const uint8_t **out)
 {
-    const char *number = getenv(RT_KEY_VARIABLE);
     *out = NULL;
-    if (!path && !number)
+    if (!path && !getenv(RT_KEY_VARIABLE))
         return OK;
     uint8_t *key = arena_alloc(a, RT_JOB_KEY);
-    TRY(path ? read_key_file(path, key) : read_key_pipe(number, key));
+    TRY(path ? read_key_file(path, key) : read_key_pipe(key));
     *out = key;
     return OK;
 }
 
 /* ---- the control server's place ------------------------------------------ */
+
+static Status
+no_parent(const char *missing)
+{
+    return status_new(STATUS_INPUT, "TFD_KEY_FD is set, and %s is not",
+                      missing);
+}
 
 /* A job of one is a process alone, unless a parent waits for it to join. */
 static Status
@@ -94,8 +126,7 @@ find_parent(Arena *a, RtJobOptions *job)
     const char **addresses = NEW_ARRAY(a, const char *, 1);
     addresses[0] = getenv("TFD_CONTROL");
     if (!addresses[0])
-        return status_new(STATUS_INPUT,
-                          "TFD_KEY_FD is set, and TFD_CONTROL is not");
+        return no_parent("TFD_CONTROL");
     job->addresses = addresses;
     job->num_addresses = 1;
     return OK;
@@ -109,7 +140,7 @@ rt_find_job(Arena *a, const RtStartConfig *config, RtClusterSpec *spec,
     *out = NULL;
     TRY(rt_resolve(a, rt_environment(), &config->resolve, spec));
     bool launched = getenv(RT_KEY_VARIABLE) != NULL;
-    if (spec->launcher == RT_LAUNCHER_alone || (spec->size == 1 && !launched))
+    if (!launched && (spec->launcher == RT_LAUNCHER_alone || spec->size == 1))
         return OK;
     *job = (RtJobOptions){.rank = spec->rank,
                           .size = spec->size,
@@ -142,34 +173,36 @@ has_key(const RtStartConfig *config)
 
 /* What a parent says of a task that it has started again; of others, whoever
  * started it again did so later, and the nanosecond is a larger number. */
-static uint64_t
-find_incarnation(void)
+static Status
+find_incarnation(uint64_t *out)
 {
-    const char *number = getenv(RT_INCARNATION_VARIABLE);
     struct timespec now;
-    if (number)
-        return strtoull(number, NULL, 10);
     clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    *out = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return read_variable(RT_INCARNATION_VARIABLE, UINT64_MAX, out);
 }
 
-static int
-find_crash(void)
+/* The number of a signal. */
+static Status
+find_crash(int *out)
 {
-    const char *number = getenv(RT_CRASH_VARIABLE);
-    return number ? atoi(number) : 0;
+    uint64_t number = 0;
+    TRY(read_variable(RT_CRASH_VARIABLE, NSIG, &number));
+    *out = (int)number;
+    return OK;
 }
 
 /* The launcher's pipe, which processes that this one starts do not get. */
-static int
-find_announce(void)
+static Status
+find_announce(int *out)
 {
-    const char *number = getenv(RT_ANNOUNCE_VARIABLE);
-    int fd = number ? atoi(number) : -1;
-    if (fd >= 0)
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    uint64_t fd = INT_MAX; /* none has this number */
+    *out = -1;
+    TRY(read_variable(RT_ANNOUNCE_VARIABLE, INT_MAX, &fd));
+    if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
+        *out = (int)fd;
     unsetenv(RT_ANNOUNCE_VARIABLE);
-    return fd;
+    return OK;
 }
 
 /* A server that listens on all interfaces tells the address of one of them, so
@@ -194,12 +227,12 @@ rt_find_task(Arena *a, const RtStartConfig *config, RtClusterSpec *spec,
     TRY(rt_resolve_role(a, rt_environment(), &config->resolve, has_key(config),
                         task, spec));
     if (task->role == RT_ROLE_alone)
-        return OK;
+        return rt_is_launched() ? no_parent("--serve") : OK;
     TRY(find_interface(a, task));
-    task->incarnation = find_incarnation();
+    TRY(find_incarnation(&task->incarnation));
     if (task->role == RT_ROLE_worker)
-        task->crash = find_crash();
-    task->announce_fd = find_announce();
+        TRY(find_crash(&task->crash));
+    TRY(find_announce(&task->announce_fd));
     task->silence = config->silence;
     task->staleness = config->staleness;
     task->by_bytes = config->by_bytes;

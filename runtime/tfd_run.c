@@ -243,7 +243,8 @@ take_sync(const Options *o, RtStartConfig *out)
     int end = 0;
     if (!text)
         return OK;
-    if (sscanf(text, "%5ld/%5ld%n", &need, &of, &end) != 2 || text[end] ||
+    if (text[strspn(text, "0123456789/")] ||
+        sscanf(text, "%5ld/%5ld%n", &need, &of, &end) != 2 || text[end] ||
         need < 1 || need > of || of > MOST)
         return status_new(STATUS_USAGE,
                           "--sync is N/M, as 3/4, with 1 <= N <= M <= %d, not "

@@ -290,6 +290,8 @@ def rounds():
     in_rounds(2, 2, 1000 * FAULTS, kill, 0.05)
     made = plan(os.path.join(PROGRAMS, "rounds.tfd"))
     for options, why in [
+            (["--sync", "+3/4"], '<= 4096, not "+3/4"'),
+            (["--sync", "3/ 4"], '<= 4096, not "3/ 4"'),
             (["--sync", "4/3"], '--sync is N/M, as 3/4, with 1 <= N <= M <= '
              '4096, not "4/3"'),
             (["--sync", "3/4", "--staleness", "1"],

@@ -23,6 +23,7 @@ enum {
     STARTED = EQUAL | TASK, /* by whoever gives the options */
     OF_TASKS = TASK | N_TASKS,
     OF_EQUAL = EQUAL | N_EQUAL,
+    HAS_MAIN = ALONE | OF_EQUAL | OF_TASKS, /* here or elsewhere */
 };
 
 typedef struct OptionUse {
@@ -35,6 +36,14 @@ static const char zmq_alone[] = MESSAGE("tasks send over zmq");
 
 /* In the order of the help: the first one is reported. */
 static const OptionUse uses[] = {
+    {OPT_SET, HAS_MAIN, NULL},
+    {OPT_LOG_DIR, HAS_MAIN, NULL},
+    {OPT_SEED, HAS_MAIN, NULL},
+    {OPT_CHECKPOINT, HAS_MAIN, NULL},
+    {OPT_EVERY, HAS_MAIN, NULL},
+    {OPT_RESUME, HAS_MAIN, NULL},
+    {OPT_STATS, HAS_MAIN, NULL},
+    {OPT_CHECKSUM, HAS_MAIN, NULL},
     {OPT_PROCESSES, STARTED | N_EQUAL | N_TASKS, NULL},
     {OPT_MIN_PROCESSES, N_EQUAL,
      MESSAGE(

@@ -151,6 +151,11 @@ def refusals(made):
             ([made, "--local-cluster", "2"], '"2" is no number of tasks'),
             ([made, "--local-cluster", "workers=1,ps=1", "--listen", "*:1"],
              "--local-cluster and --listen contradict each other"),
+            ([made, "--local-cluster", "workers=1,ps=1", "--checkpoint", "run"],
+             "--local-cluster and --checkpoint contradict each other: a "
+             "coordinator is started by itself"),
+            ([made, "--local-cluster", "workers=1,ps=1", "--set",
+              "closures=3"], "--local-cluster and --set contradict each other"),
             ([made, "--local-cluster", "workers=1,ps=1,evaluator=1"],
              "start it with --serve evaluator"),
             (["one.tfp", "--local-cluster", "workers=1,ps=1"],

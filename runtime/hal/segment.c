@@ -79,6 +79,18 @@ no_memory(size_t bytes)
                       "no memory for %zu bytes that processes share", bytes);
 }
 
+/* A limit on files is one on memory that has a descriptor, too. */
+static Status
+no_segment(size_t bytes, int error)
+{
+    if (error != EFBIG)
+        return no_memory(bytes);
+    return status_new(STATUS_MACHINE,
+                      "the limit on the size of files (ulimit -f) is below "
+                      "the %zu bytes that processes share in memory",
+                      bytes);
+}
+
 Status
 rt_segment_new(size_t bytes, bool dense, RtSegment *out)
 {
@@ -90,9 +102,10 @@ rt_segment_new(size_t bytes, bool dense, RtSegment *out)
         fcntl(s.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
         getrandom(&s.cookie, sizeof s.cookie, 0) != (ssize_t)sizeof s.cookie ||
         !map_file(s.fd, &s)) {
+        int error = errno;
         if (s.fd >= 0)
             close(s.fd);
-        return no_memory(bytes);
+        return no_segment(bytes, error);
     }
     *cookie_of(&s) = s.cookie;
     *out = s;

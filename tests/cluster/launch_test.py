@@ -5,6 +5,7 @@
 """
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -133,6 +134,18 @@ main { run step(who) }
 '''
 
 
+def small_files():
+    """As ulimit -f sets for a shell."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+def a_limit_on_files():
+    p = start('-n', '2', preexec_fn=small_files)
+    err = p.communicate(timeout=60)[1]
+    check('a limit on files that memory meets is named', p.returncode == 3 and
+          'the limit on the size of files (ulimit -f) is below the ' in err, err)
+
+
 def a_replica_that_loops():
     """Over a link a process does not see which of another one's is late."""
     with open('loops.tfd', 'w') as f:
@@ -223,6 +236,7 @@ def main():
     beside_a_launcher(alone)
     a_step_that_fails()
     a_replica_that_loops()
+    a_limit_on_files()
     status, out, err = run('-n', '3')
     check('a number that does not divide the replicas is refused once',
           status == 2 and err.count('evenly') == 1, err)

@@ -293,7 +293,7 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
                            .cache = be_cache_open(a, options->cache),
                            .by_module = options->by_module,
                            .verify = options->verify};
-    code->warning = be_cache_refused(how.cache);
+    code->warning = be_cache_warning(how.cache);
     TRY(be_objects_make(a, jobs.data, jobs.len, &how));
     for (int i = 0; i < jobs.len; i++) {
         const BeJob *job = &jobs.data[i];

@@ -57,7 +57,7 @@ enum {
 struct BeCache {
     int folder;          /* -1: no cache */
     uint64_t limit;      /* bytes, of all files together */
-    const char *refused; /* or NULL */
+    const char *warning; /* or NULL */
     uint8_t secret[SECRET];
     SipValue compiler;
     bool has_modules;
@@ -289,15 +289,27 @@ make_folders(Arena *a, const char *dir)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-static uint64_t
-size_limit(void)
+static void
+warn(BeCache *c, const char *message)
+{
+    message_shown(message);
+    c->warning = message;
+}
+
+static void
+set_size_limit(Arena *a, BeCache *c)
 {
     const char *own = getenv("TFD_CACHE_SIZE");
     char *end = "";
     long mb = own && *own ? strtol(own, &end, 10) : DEFAULT_SIZE;
-    if (*end || mb < 0)
+    if (*end || mb < 0) {
         mb = DEFAULT_SIZE;
-    return (uint64_t)(mb < MAX_SIZE ? mb : MAX_SIZE) << 20;
+        warn(c, message_printf(a,
+                               "TFD_CACHE_SIZE is \"%s\", which is no number "
+                               "of megabytes; the cache has %d",
+                               own, DEFAULT_SIZE));
+    }
+    c->limit = (uint64_t)(mb < MAX_SIZE ? mb : MAX_SIZE) << 20;
 }
 
 /* Why the open folder cannot be trusted; NULL if it can. */
@@ -344,8 +356,8 @@ BeCache *
 be_cache_open(Arena *a, const char *dir)
 {
     BeCache *c = NEW(a, BeCache);
-    *c = (BeCache){
-        .folder = -1, .limit = size_limit(), .has_modules = wants_modules()};
+    *c = (BeCache){.folder = -1, .has_modules = wants_modules()};
+    set_size_limit(a, c);
     if (!dir)
         dir = default_dir(a);
     if (!*dir || !make_folders(a, dir))
@@ -354,20 +366,20 @@ be_cache_open(Arena *a, const char *dir)
     c->folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (c->folder < 0)
         return c;
-    c->refused = distrust(a, dir, c->folder);
-    if (c->refused)
-        message_shown(c->refused);
-    if (!c->refused && !read_secret(c))
+    const char *why_not = distrust(a, dir, c->folder);
+    if (why_not)
+        warn(c, why_not);
+    else if (!read_secret(c))
         make_secret(c);
-    if (c->refused || !read_secret(c) || !identify_compiler(c))
+    if (why_not || !read_secret(c) || !identify_compiler(c))
         give_up(c);
     return c;
 }
 
 const char *
-be_cache_refused(const BeCache *c)
+be_cache_warning(const BeCache *c)
 {
-    return c->refused;
+    return c->warning;
 }
 
 bool

@@ -31,8 +31,9 @@ typedef struct BeCacheKey {
  * number of threads may use it. */
 BeCache *be_cache_open(Arena *a, const char *dir);
 
-/* Why an existing folder is not used, as a message; NULL if it is used. */
-const char *be_cache_refused(const BeCache *c);
+/* Why an existing folder is not used, or which limit is none, as a message;
+ * NULL if there is nothing to say. */
+const char *be_cache_warning(const BeCache *c);
 
 /* Whether code is also looked for by LLVM's module ($TFD_CACHE_MODULES is 1):
  * other builds of this compiler make the same modules. */

@@ -172,25 +172,37 @@ keys_are_each_caches_own(void **state)
 
 /* A folder that others can write to, or that is another's, is let alone. */
 static void
+a_size_that_is_none_is_told(void **state)
+{
+    Arena *a = *state;
+    BeCache *c = open_with(a, work_dir(a), "5MB");
+    assert_non_null(strstr(be_cache_warning(c), "is \"5MB\""));
+    assert_non_null(be_cache_warning(open_with(a, work_dir(a), "-1")));
+    assert_null(be_cache_warning(open_with(a, work_dir(a), "5")));
+    be_cache_put(c, a_key, own, sizeof own);
+    expect_own(c, a);
+}
+
+static void
 a_folder_of_others_is_refused(void **state)
 {
     Arena *a = *state;
     const char *dir = work_dir(a);
     assert_int_equal(chmod(dir, 0777), 0);
     BeCache *c = be_cache_open(a, dir);
-    assert_non_null(strstr(be_cache_refused(c), "others may write"));
+    assert_non_null(strstr(be_cache_warning(c), "others may write"));
     be_cache_put(c, a_key, own, sizeof own);
     assert_false(has(c, a_key, a));
     assert_int_equal(num_in(dir), 0);
     assert_int_equal(chmod(dir, 0700), 0);
-    assert_null(be_cache_refused(be_cache_open(a, dir)));
+    assert_null(be_cache_warning(be_cache_open(a, dir)));
     if (geteuid() != 0)
         dir = "/usr"; /* a user who cannot change owners has no foreign folder
                        * to test */
     else
         assert_int_equal(chown(dir, 12345, 12345), 0);
     c = be_cache_open(a, dir);
-    assert_non_null(strstr(be_cache_refused(c), "another user's"));
+    assert_non_null(strstr(be_cache_warning(c), "another user's"));
     assert_false(has(c, a_key, a));
 }
 
@@ -396,6 +408,8 @@ main(void)
                                         release_arena),
         cmocka_unit_test_setup_teardown(a_folder_of_others_is_refused,
                                         new_arena, release_arena),
+        cmocka_unit_test_setup_teardown(a_size_that_is_none_is_told, new_arena,
+                                        release_arena),
         cmocka_unit_test_setup_teardown(a_file_of_another_user_is_not_believed,
                                         new_arena, release_arena),
         cmocka_unit_test_setup_teardown(what_is_no_entry_is_replaced, new_arena,

@@ -297,8 +297,12 @@ static void *
 watch(void *data)
 {
     RtRun *run = data;
-    while (rt_wait_word_wait(&run->watchdog.bell, 0, false) == 0)
+    RtWatchdog *w = &run->watchdog;
+    while (rt_wait_word_wait(&w->bell, 0, false) == 0) {
+        atomic_store(&w->looks, true);
         look(run, run->clock());
+        atomic_store(&w->looks, false);
+    }
     return NULL;
 }
 
@@ -319,7 +323,8 @@ rt_watchdog_main_returned(RtRun *run)
     move_on(&run->watchdog, PHASE_RUNNING, PHASE_RETURNED);
 }
 
-/* Threads that make data may be in an endless loop, too. */
+/* Threads that make data may be in an endless loop, too.  A look at main that
+ * began before ends first: devices are closed next. */
 void
 rt_watchdog_closing(RtRun *run, Status st)
 {
@@ -330,6 +335,8 @@ rt_watchdog_closing(RtRun *run, Status st)
     w->result = st;
     int phase = atomic_load(&w->phase);
     move_on(w, (RtRunPhase)phase, PHASE_CLOSING);
+    while (atomic_load(&w->looks))
+        usleep(100);
 }
 
 void

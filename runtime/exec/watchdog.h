@@ -29,6 +29,7 @@ typedef struct RtWatchdog {
     RtWaitWord bell;      /* changes when the thread is to end */
     _Atomic int32_t stop; /* the word that loops check: EXEC_STOPPED or 0 */
     atomic_int phase;     /* of RtRunPhase */
+    atomic_bool looks;    /* at what closing takes away */
     atomic_int held;      /* threads that wait for a disk: no timeout */
     _Atomic(RtExecutor *) failed; /* the first one with a fault, complete */
     _Atomic int64_t steps;        /* done by main */

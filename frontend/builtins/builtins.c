@@ -127,10 +127,23 @@ fe_builtin_takes_enum_name(const FeBuiltin *b, const char *name, int index)
     return false;
 }
 
+static bool
+begin_with(const char *params, const char *first)
+{
+    return strncmp(params, first, strlen(first)) == 0;
+}
+
 bool
 fe_builtin_fills(const FeBuiltin *b)
 {
-    return strncmp(b->params, "shape, dtype", 12) == 0;
+    return begin_with(b->params, "shape, dtype");
+}
+
+/* Whether it makes random numbers of any shape. */
+static bool
+draws(const FeBuiltin *b)
+{
+    return begin_with(b->params, "shape = none, dtype");
 }
 
 /* ---- names that are values ---------------------------------------------- */
@@ -479,9 +492,7 @@ fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out)
 {
     FeValue *v = fe_arg(in, i);
     int64_t n;
-    const char *params = in->builtin->params;
-    bool is_drawn = strncmp(params, "shape = none, dtype", 19) == 0;
-    bool takes_shape = is_drawn || fe_builtin_fills(in->builtin);
+    bool takes_shape = draws(in->builtin) || fe_builtin_fills(in->builtin);
     if (v && i == 1 && takes_shape && fe_value_is_int(v, &n))
         return refuse_length(cx, in);
     return !v || fe_require_dtype(cx, v, "dtype", fe_arg_loc(in, i), out);

@@ -63,6 +63,19 @@ def zmtp_frame(flags, body):
     return struct.pack(">BQ", flags | 2, len(body)) + body
 
 
+def shake_hands(s, socket_type):
+    """Without a key.  Who sends messages before the server's READY has come
+    breaks the protocol: a server that reads both at once closes."""
+    s.sendall(signature(b"NULL") + zmtp_frame(4, ready(socket_type)))
+    s.settimeout(10)
+    heard = b""
+    while b"\x05READY" not in heard:
+        bytes = s.recv(65536)
+        if not bytes:
+            raise ConnectionError("the server closes instead of its READY")
+        heard += bytes
+
+
 def garbage(rng):
     """A frame: bytes, or the header of a message before them, or what looks
     like one of a member, with lengths that are too long."""
@@ -272,31 +285,36 @@ class Strangers:
         wrong = []
         for _ in range(max(1, self.frames // FRAMES_OF_ONE)):
             s = self.connect()
-            self.send(s, signature(self.mechanism) +
-                      zmtp_frame(4, ready(b"DEALER")))
+            if self.job.with_key:
+                self.send(s, signature(self.mechanism) +
+                          zmtp_frame(4, ready(b"DEALER")))
+            else:
+                shake_hands(s, b"DEALER")
             self.send(s, b"".join(
                 zmtp_frame(0, garbage(self.rng))
                 for _ in range(min(self.frames, FRAMES_OF_ONE))))
             if not self.job.with_key:
                 self.send(s, zmtp_frame(0, newcomer()))
-                if not self.hears(s, b"the job has begun with another rank 1"):
-                    wrong.append("a newcomer has no answer")
+                heard = self.hear(s, b"the job has begun with another rank 1")
+                if heard:
+                    wrong.append(f"a newcomer has no answer: {heard}")
             s.close()
         return wrong
 
     @staticmethod
-    def hears(s, part):
+    def hear(s, part):
+        """What came instead of that part; nothing if it came."""
         heard = b""
         s.settimeout(10)
         try:
             while part not in heard:
                 bytes = s.recv(65536)
                 if not bytes:
-                    return False
+                    return f"the connection was closed after {len(heard)} bytes"
                 heard += bytes
-        except OSError:
-            return False
-        return True
+        except OSError as e:
+            return f"{e} after {len(heard)} bytes"
+        return ""
 
     @staticmethod
     def send(s, bytes):
@@ -359,7 +377,7 @@ def play(build, folder, rng, full, frames, with_key):
 
 def send_data(port, rng):
     with socket.create_connection(("127.0.0.1", port), 5) as s:
-        s.sendall(signature(b"NULL") + zmtp_frame(4, ready(b"PUSH")))
+        shake_hands(s, b"PUSH")
         s.sendall(data_messages(rng))
         time.sleep(0.2)  # what is not read yet would be lost with it
 

@@ -8,7 +8,9 @@
  * are numbered over all passes; a word has the lower bits of a number.
  *
  * Without threads, and without prefetch, the same ring is filled when a step is
- * requested.
+ * requested.  So it is while that takes less than to wake the thread, as for
+ * batches that are rows of an array in memory: a step that lasts microseconds
+ * would wait for the scheduler otherwise.
  *
  * A slot has the step of each worker that is open here.  The state of a worker
  * has as many steps as the process made that saved it, so workers that one
@@ -22,6 +24,7 @@
 #include <string.h>
 #include "ir/dataset/sharding.h"
 #include "ir/analysis/footprint.h"
+#include "ir/base/clock.h"
 #include "ir/base/thread.h"
 #include "ir/ir.h"
 #include "runtime/data/iter_impl.h"
@@ -48,11 +51,22 @@ function_of_client(RtDataClient *c, const char *name)
     return client->function(client, name);
 }
 
+/* A step that its taker makes is not left half made for an interrupt, unless it
+ * takes unexpectedly long: state that is torn cannot be saved. */
+static bool
+has_patience(const RtIter *it)
+{
+    enum { PATIENCE = 1 }; /* seconds */
+    return !it->taker_makes || !rt_iter_is_stopped(it) ||
+           clock_seconds() - it->making_since < PATIENCE;
+}
+
 static bool
 is_quitting(RtDataClient *c)
 {
     const RtIter *it = iter_of(c);
-    return atomic_load_explicit(&it->quit, memory_order_relaxed);
+    return atomic_load_explicit(&it->quit, memory_order_relaxed) ||
+           !has_patience(it);
 }
 
 static RtDataOptions
@@ -225,17 +239,45 @@ rt_iter_finish_slot(RtIter *it, RtIterSlot *s)
     it->more = !s->end && !s->failed;
 }
 
-/* Makes a step of the open pass. */
+/* What making a step costs.  It falls slowly, so that a step among many that
+ * takes long, as one that reads a file, is remembered. */
 static void
-fill_slot(RtIter *it, uint64_t number)
+note_cost(RtIter *it)
 {
+    enum { FALL = 32 };
+    int64_t ns = (int64_t)(1e9 * (clock_seconds() - it->making_since));
+    int64_t before = atomic_load(&it->cost_ns);
+    int64_t fallen = before - before / FALL;
+    atomic_store(&it->cost_ns, ns > fallen ? ns : fallen);
+}
+
+/* Makes a step of the open pass; with the lock. */
+static void
+fill_slot(RtIter *it)
+{
+    uint64_t number = it->next_made++;
     RtIterSlot *s = rt_iter_slot(it, number);
-    pthread_mutex_lock(&it->work);
+    it->making_since = clock_seconds();
     s->pass = rt_wait_word_load(&it->pass);
     s->status = make_step(it, s, number);
     rt_iter_finish_slot(it, s);
+    note_cost(it);
     rt_wait_word_add(&it->made, 1);
-    pthread_mutex_unlock(&it->work);
+}
+
+/* Whether the open pass has more steps to make, as far as is known. */
+static bool
+has_more(const RtIter *it)
+{
+    return atomic_load(&it->more) ||
+           rt_wait_word_load(&it->pass) != atomic_load(&it->making);
+}
+
+static bool
+has_free_slot(const RtIter *it)
+{
+    uint32_t made = rt_wait_word_load(&it->made);
+    return made - rt_wait_word_load(&it->released) < it->num_slots;
 }
 
 /* The ring of the steps that are made here for others, if it is full. */
@@ -253,14 +295,14 @@ full_ring(const RtIter *it)
 /* Waits until a slot is free, and others have room; false: the thread must end.
  * Not with a lock: a checkpoint waits for that. */
 static bool
-wait_for_room(RtIter *it, uint64_t number)
+wait_for_room(RtIter *it)
 {
     for (;;) {
         uint32_t released = rt_wait_word_load(&it->released);
         if (atomic_load(&it->quit))
             return false;
         RtStepRing *full = full_ring(it);
-        if ((uint32_t)number - released >= it->num_slots)
+        if (!has_free_slot(it))
             rt_wait_word_wait(&it->released, released, false);
         else if (full)
             rt_step_ring_wait_for_room(full);
@@ -269,7 +311,7 @@ wait_for_room(RtIter *it, uint64_t number)
     }
 }
 
-/* Waits until another pass than the finished one is opened; false: the thread
+/* Waits while the pass is over, until another one is opened; false: the thread
  * must end. */
 static bool
 wait_for_pass(RtIter *it)
@@ -278,20 +320,54 @@ wait_for_pass(RtIter *it)
         uint32_t pass = rt_wait_word_load(&it->pass);
         if (atomic_load(&it->quit))
             return false;
-        if (pass != it->making)
+        if (has_more(it))
             return true;
         rt_wait_word_wait(&it->pass, pass, it->spin);
     }
+}
+
+/* Who takes steps may have made the one for which there was room. */
+static void
+make_one(RtIter *it)
+{
+    pthread_mutex_lock(&it->work);
+    if (has_more(it) && has_free_slot(it))
+        fill_slot(it);
+    pthread_mutex_unlock(&it->work);
 }
 
 static void *
 make_steps(void *arg)
 {
     RtIter *it = arg;
-    for (uint64_t number = rt_wait_word_load(&it->made);
-         (it->more || wait_for_pass(it)) && wait_for_room(it, number); number++)
-        fill_slot(it, number);
+    while (wait_for_pass(it) && wait_for_room(it))
+        make_one(it);
     return NULL;
+}
+
+/* ---- making what is taken ----------------------------------------------- */
+
+/* Whether to wake the thread for a step would take longer than to make it. */
+static bool
+is_cheap(const RtIter *it)
+{
+    return it->threads && !it->shares_steps &&
+           atomic_load(&it->cost_ns) < RT_ITER_CHEAP_NS;
+}
+
+/* The next step, by who takes steps, if that is cheap; whether it was made. */
+static bool
+make_cheap_one(RtIter *it)
+{
+    if (!is_cheap(it) || pthread_mutex_trylock(&it->work))
+        return false;
+    bool makes = has_more(it) && has_free_slot(it);
+    it->taker_makes = true;
+    if (makes)
+        fill_slot(it);
+    it->taker_makes = false;
+    pthread_mutex_unlock(&it->work);
+    return makes;
 }
 
 /* ---- taking ------------------------------------------------------------- */
@@ -303,7 +379,19 @@ release_slot(RtIter *it)
     RtIterSlot *s = rt_iter_slot(it, it->oldest++);
     status_free(s->status);
     s->status = OK;
-    rt_wait_word_add(&it->released, 1);
+    if (is_cheap(it))
+        rt_wait_word_add_quietly(&it->released, 1);
+    else
+        rt_wait_word_add(&it->released, 1);
+}
+
+/* Waits until more than so many steps are made, or for a tenth of a second;
+ * whether they are.  The thread may sleep, for the step was a cheap one. */
+static bool
+wait_for_thread(RtIter *it, uint32_t made)
+{
+    rt_wait_word_wake(&it->released);
+    return rt_wait_word_wait(&it->made, made, it->spin) != made;
 }
 
 /* The slot of the next step, filled, after dropping those of older passes; NULL
@@ -315,7 +403,7 @@ wait_for_slot(RtIter *it)
     for (;;) {
         uint32_t made = rt_wait_word_load(&it->made);
         if (made == (uint32_t)it->next) {
-            if (rt_wait_word_wait(&it->made, made, it->spin) == made &&
+            if (!make_cheap_one(it) && !wait_for_thread(it, made) &&
                 rt_iter_is_stopped(it))
                 return NULL;
             continue;
@@ -338,8 +426,10 @@ next_slot(RtIter *it)
             return NULL;
         rt_step_ring_wait_for_room(full);
     }
+    pthread_mutex_lock(&it->work);
     if (rt_wait_word_load(&it->made) == (uint32_t)it->next)
-        fill_slot(it, it->next);
+        fill_slot(it);
+    pthread_mutex_unlock(&it->work);
     return rt_iter_slot(it, it->next);
 }
 
@@ -479,7 +569,7 @@ wait_a_while(RtIter *it, int k)
     for (int i = 0; i < TENTHS && rt_wait_word_load(&it->made) == before &&
                     !rt_iter_is_stopped(it);
          i++)
-        rt_wait_word_wait(&it->made, before, it->spin);
+        wait_for_thread(it, before);
 }
 
 bool
@@ -488,9 +578,11 @@ rt_iter_is_ahead(RtIter *it, int k, bool waits)
     uint32_t pass = rt_wait_word_load(&it->pass);
     if (it->ended || pass == 0)
         return false;
-    if (waits && it->threads)
-        wait_a_while(it, k);
     uint64_t step = it->next + (uint64_t)k;
+    bool made = rt_wait_word_load(&it->made) != (uint32_t)step;
+    made = made || make_cheap_one(it);
+    if (!made && waits && it->threads)
+        wait_a_while(it, k);
     if (rt_wait_word_load(&it->made) == (uint32_t)step)
         return false;
     const RtIterSlot *s = rt_iter_slot(it, step);
@@ -588,6 +680,7 @@ rt_iter_share(RtIter *it, bool takes, char *memory)
         return;
     RtIterWorker *w = &it->workers[takes ? 0 : it->num_workers - 1];
     w->takes = takes;
+    it->shares_steps = true;
     w->ring = rt_step_ring_new(it->arena, &sharing, memory);
 }
 
@@ -639,6 +732,7 @@ fill_iter(RtIter *it, const RtDataOptions *options)
     size_t replicas = (size_t)it->module->num_replicas;
     TRY(divide_replicas(it, options));
     it->spin = rt_may_spin(it->num_local + 1);
+    it->cost_ns = 4 * RT_ITER_CHEAP_NS; /* until it is known */
     it->rows = NEW_ARRAY(it->arena, int64_t, replicas);
     it->next_rows = NEW_ARRAY(it->arena, int64_t, replicas);
     TRY(open_workers(it, options));

@@ -85,6 +85,7 @@ finish_slots(RtIter *it)
         rt_iter_slot(it, i)->pass = pass;
         rt_iter_finish_slot(it, rt_iter_slot(it, i));
     }
+    it->next_made = made;
     rt_wait_word_store(&it->made, (uint32_t)made);
 }
 

@@ -13,6 +13,9 @@
 #include "runtime/data/step_ring.h"
 #include "runtime/hal/wait.h"
 
+/* What waking a thread costs, about. */
+enum { RT_ITER_CHEAP_NS = 5000 };
+
 typedef struct RtIterSlot {
     RtStep *steps; /* of each worker here */
     Status status;
@@ -56,13 +59,19 @@ struct RtIter {
     _Atomic uint64_t number; /* that the open pass has in the dataset */
     _Atomic uint64_t taken;  /* steps of it */
     _Atomic bool quit;
-    pthread_mutex_t work; /* held while a slot is filled or all is archived */
-    uint32_t making;      /* of the producer: its current pass */
-    bool more;            /* and whether that goes on */
-    uint64_t next;        /* number of the next step */
-    uint64_t oldest;      /* of the oldest one that was not released */
-    bool knows_next;      /* next_rows are of the step after the current one */
-    bool have_next;       /* there is one */
+    bool shares_steps;       /* a worker has a ring */
+    _Atomic int64_t cost_ns; /* of making a step */
+    pthread_mutex_t work; /* held while a slot is filled or all is archived; of
+                             the four below */
+    uint64_t next_made;   /* number of the next step to make */
+    double making_since;  /* on the clock of clock_seconds() */
+    bool taker_makes;     /* the step, instead of the thread */
+    _Atomic uint32_t making; /* pass of the step made last, */
+    _Atomic bool more;       /* and whether that goes on; written with it */
+    uint64_t next;           /* number of the next step to take */
+    uint64_t oldest;         /* of the oldest one that was not released */
+    bool knows_next; /* next_rows are of the step after the current one */
+    bool have_next;  /* there is one */
     bool ended;
     int64_t *rows;         /* of the current step, for each replica */
     int64_t *next_rows;    /* -1: it has no data */

@@ -60,6 +60,12 @@ rt_wait_word_add(RtWaitWord *w, uint32_t n)
 }
 
 void
+rt_wait_word_add_quietly(RtWaitWord *w, uint32_t n)
+{
+    atomic_fetch_add(&w->value, n);
+}
+
+void
 rt_wait_word_wake(RtWaitWord *w)
 {
     wake_sleepers(w);

@@ -35,6 +35,10 @@ rt_wait_word_load(const RtWaitWord *w)
 void rt_wait_word_store(RtWaitWord *w, uint32_t value);
 uint32_t rt_wait_word_add(RtWaitWord *w, uint32_t n); /* the new value */
 
+/* Changes the value; who sleeps sees it when it wakes, in a tenth of a second
+ * or by rt_wait_word_wake. */
+void rt_wait_word_add_quietly(RtWaitWord *w, uint32_t n);
+
 /* Wakes sleepers to check their conditions, without a change. */
 void rt_wait_word_wake(RtWaitWord *w);
 

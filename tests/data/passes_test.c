@@ -7,6 +7,7 @@
 #include "tests/unit/status.h"
 
 #include <time.h>
+#include <unistd.h>
 #include "tests/data/pipe.h"
 
 static const char *const pipelines[] = {
@@ -352,6 +353,75 @@ a_thread_keeps_up(void **state)
     assert_int_equal(step, 5000);
 }
 
+/* ---- steps that are cheap ------------------------------------------------ */
+
+static const Pipe cheap = {.stages = "range start=0 stop=10000000 : i64\n"
+                                     "map @counted : i64\n"
+                                     "batch size=2 drop_remainder=0 : i64[b2]",
+                           .threads = true};
+
+/* Takes steps until they are made by the calling thread, which they are once
+ * that is known to be cheaper than to wake another; the next step's number. */
+static int64_t
+take_until_cheap(const PipeRun *run)
+{
+    enum { MOST = 1000000 };
+    int64_t step = 0;
+    for (; pipe_thread != gettid() && step < MOST; step++) {
+        assert_null(rt_iter_next(run->it));
+        const int64_t *x = rt_iter_data(run->it, 0, 0);
+        assert_int_equal(x[0], 2 * step);
+    }
+    if (step == MOST)
+        fail_msg("no step of %d is made by its taker", MOST);
+    return step;
+}
+
+static void
+a_cheap_step_is_made_by_its_taker(void **state)
+{
+    (void)state;
+    if (is_sanitized())
+        return; /* no step is cheap there */
+    pipe_thread = 0;
+    PipeRun run = pipe_run(arena, &cheap);
+    assert_null(rt_iter_open(run.it, 0));
+    int64_t step = take_until_cheap(&run);
+    PipeRun other = pipe_archive(arena, &cheap, &run);
+    for (int i = 0; i < 1000; i++, step++) {
+        assert_null(rt_iter_next(run.it));
+        assert_null(rt_iter_next(other.it));
+        const int64_t *x = rt_iter_data(run.it, 0, 0);
+        const int64_t *y = rt_iter_data(other.it, 0, 0);
+        assert_int_equal(x[0], 2 * step);
+        assert_int_equal(y[0], 2 * step);
+    }
+}
+
+/* An interrupt does not tear a step that its taker makes, which could not be
+ * saved then, but ends one that takes long. */
+static void
+a_step_that_its_taker_makes_is_stopped_late(void **state)
+{
+    enum { STEPS = 20 };
+    bool more;
+    (void)state;
+    if (is_sanitized())
+        return; /* no step is cheap there */
+    pipe_thread = 0;
+    PipeRun run = pipe_run(arena, &cheap);
+    assert_null(rt_iter_open(run.it, 0));
+    int64_t step = take_until_cheap(&run);
+    atomic_store(&pipe_slow, 2 * (step + STEPS));
+    atomic_store(&pipe_stopped, true);
+    for (int i = 0; i < STEPS; i++)
+        assert_null(rt_iter_next(run.it));
+    Status st = rt_iter_has_next(run.it, &more);
+    atomic_store(&pipe_stopped, false);
+    atomic_store(&pipe_slow, 0);
+    assert_status(st, STATUS_STOPPED, "no more data are waited for");
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
 
@@ -367,6 +437,8 @@ main(void)
         TEST(next_before_open_is_an_error),
         TEST(a_pass_may_follow_one_that_failed),
         TEST(a_thread_keeps_up),
+        TEST(a_cheap_step_is_made_by_its_taker),
+        TEST(a_step_that_its_taker_makes_is_stopped_late),
         TEST(prefetch_says_how_many_are_made_ahead),
         TEST(a_state_goes_on_anywhere),
         TEST(an_iterator_that_was_not_opened_has_a_state),

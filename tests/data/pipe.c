@@ -4,6 +4,7 @@
 #include "tests/data/pipe.h"
 #include "tests/unit/unit.h"
 
+#include <time.h>
 #include <unistd.h>
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -90,12 +91,18 @@ whole(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 
 _Atomic int pipe_counted;
 _Atomic pid_t pipe_thread;
+_Atomic int64_t pipe_slow;
+atomic_bool pipe_stopped;
 
 static Status
 counted(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
+    const struct timespec pause = {1, 100000000};
+    const int64_t *x = in[0];
     (void)self, (void)rows;
-    *(int64_t *)out[0] = *(const int64_t *)in[0];
+    *(int64_t *)out[0] = *x;
+    if (pipe_slow && *x == pipe_slow)
+        nanosleep(&pause, NULL);
     pipe_thread = gettid();
     pipe_counted++;
     return OK;
@@ -121,7 +128,14 @@ find_function(RtDataClient *c, const char *name)
     return NULL;
 }
 
-static RtDataClient client = {.function = find_function};
+static bool
+is_stopped(RtDataClient *c)
+{
+    (void)c;
+    return atomic_load(&pipe_stopped);
+}
+
+static RtDataClient client = {find_function, is_stopped};
 
 static const char function_text[] =
     "func @twice(%x: i64) host {\n"

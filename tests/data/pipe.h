@@ -12,7 +12,7 @@
  *   @odd    i64 to whether it is odd, but fails on 99
  *   @whole  i64[b4] to whether it has 4 rows
  *   @counted i64 to itself; counts in pipe_counted, and sets pipe_thread to
- *           the calling thread
+ *           the calling thread; pauses on pipe_slow, if that is not 0
  *
  * Steps are written as in the cases of tf.distribute: rows in brackets,
  * replicas separated by "/", components by "+", steps by "; ".
@@ -20,6 +20,8 @@
 #ifndef TFD_TESTS_DATA_PIPE_H
 #define TFD_TESTS_DATA_PIPE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
@@ -51,6 +53,12 @@ typedef VEC(int64_t) Numbers;
 /* How often @counted was called. */
 extern _Atomic int pipe_counted;
 extern _Atomic pid_t pipe_thread;
+
+/* The element on which @counted pauses for more than a second. */
+extern _Atomic int64_t pipe_slow;
+
+/* What pipelines hear when they ask whether to stop. */
+extern atomic_bool pipe_stopped;
 
 /* Fails the test when the pipeline is no IR. */
 Status pipe_open(Arena *a, const Pipe *pipe, PipeRun *out) MUST_USE;

@@ -36,6 +36,21 @@ has_one_chain(const PtxTile *t)
 
 /* ---- plain chains ------------------------------------------------------- */
 
+/* A minimum of many numbers is one of vectors of one lane: LLVM's scalar
+ * evolution, which would sort all of them for each (two thirds of the time of a
+ * module), does not look at vectors, and the code is the same. */
+static Val
+as_one_lane(BeUnit *u, Val x)
+{
+    return LLVMBuildBitCast(u->builder, x, LLVMVectorType(u->i32, 1), "");
+}
+
+static Val
+greatest(BeUnit *u)
+{
+    return as_one_lane(u, be_int(u->i32, -1));
+}
+
 /* The lesser of least and the bits of x's magnitude less 1, unsigned: 0 is the
  * greatest. */
 static Val
@@ -43,8 +58,8 @@ least_of(BeUnit *u, Val least, Val x)
 {
     Val bits = LLVMBuildBitCast(u->builder, x, u->i32, "");
     bits = be_and(u, bits, be_int(u->i32, 0x7fffffff));
-    return be_intrinsic2(u, "llvm.umin", least,
-                         be_sub(u, bits, be_int(u->i32, 1)));
+    bits = be_sub(u, bits, be_int(u->i32, 1));
+    return be_intrinsic2(u, "llvm.umin", least, as_one_lane(u, bits));
 }
 
 static void
@@ -61,6 +76,7 @@ add_plainly(const PtxTile *t, const Val *x, const Val *y, Val *chains)
 static Val
 is_below(BeUnit *u, Val least, int bits)
 {
+    least = LLVMBuildBitCast(u->builder, least, u->i32, "");
     return be_icmp(u, LLVMIntULT, least, be_int(u->i32, bits - 1));
 }
 
@@ -71,7 +87,7 @@ add_all_plainly(PtxTile *t, Val buffer, Val *chains)
 {
     BeUnit *u = t->p->e.u;
     bool one = has_one_chain(t);
-    Val least = be_int(u->i32, -1);
+    Val least = greatest(u);
     assert(t->vector % 2 == 0);
     for (int product = 0; product < t->step; product += t->vector) {
         PtxFragment x, y;
@@ -179,7 +195,7 @@ static void
 add_step_to_chain(PtxTile *t, Val buffer, Val *sums)
 {
     BeUnit *u = t->p->e.u;
-    Val plain[PTX_MAX_SUMS], least = be_int(u->i32, -1);
+    Val plain[PTX_MAX_SUMS], least = greatest(u);
     int num = num_sums(t);
     for (int i = 0; i < num; i++) {
         plain[i] = sums[i];

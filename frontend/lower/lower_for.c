@@ -101,6 +101,37 @@ wants_unrolling(const Lower *cx, const FeMark *mark)
            !cx->stopped;
 }
 
+static bool
+is_literal(const char *text)
+{
+    const char *digits = text + (*text == '-');
+    return *digits && strspn(digits, "0123456789") == strlen(digits);
+}
+
+/* A range whose end is 0 or less as it stands in the text, and which begins
+ * above it, as for i in 9..-1: whoever wrote it counts down. */
+static void
+warn_of_countdown(Lower *cx, const AstNode *n, const FeValue *from,
+                  const FeValue *to)
+{
+    const AstNode *range = n->for_.iter;
+    const char *first = fe_ast_text(cx->arena, range->range.from);
+    const char *last = fe_ast_text(cx->arena, range->range.to);
+    const char *name = fe_ast_text(cx->arena, n->for_.pattern);
+    int64_t a, b, count;
+    if (!fe_value_is_int(from, &a) || !fe_value_is_int(to, &b) || a <= b ||
+        b > 0 || !is_literal(last) || __builtin_sub_overflow(a, b, &count))
+        return;
+    const char *turns = is_literal(first)
+                            ? fe_format(cx, "%lld", (long long)count)
+                        : b ? fe_format(cx, "%s + %lld", first, -(long long)b)
+                            : first;
+    fe_warning(cx, range->loc, range->loc,
+               fe_format(cx, "write 0..%s, and %s - %s in place of %s", turns,
+                         first, name, name),
+               "%s..%s has no turns, since a range goes up by 1", first, last);
+}
+
 static void
 for_range(Lower *cx, const AstNode *n)
 {
@@ -108,6 +139,7 @@ for_range(Lower *cx, const AstNode *n)
     int64_t count;
     if (!fe_range(cx, n->for_.iter, &from, &to))
         return;
+    warn_of_countdown(cx, n, from, to);
     FeMark mark = fe_mark(cx);
     bool known = fe_range_is_known(from, to);
     cx->needs_constant = false;

@@ -199,6 +199,9 @@ repair(Lower *cx, const FeBuiltin *b)
     bool other_side = cx->context == FE_REPLICA || fe_is_cross(cx);
     if (other_side && *b->instead)
         return fe_format(cx, "did you mean %s?", b->instead);
+    if (strcmp(b->name, "broadcast_to") == 0 && cx->context == FE_REPLICA)
+        return "it gives a value to all replicas, in the block of a merge; x + "
+               "zeros(shape) is x with another shape";
     if (b->where == CROSS && cx->context == FE_REPLICA)
         return "the block of a merge is cross-replica context";
     if (strcmp(b->name, "distribute") == 0 && cx->context == FE_REPLICA)

@@ -432,6 +432,24 @@ module_note(Lower *cx, const char *module, const char *rest)
                               module);
 }
 
+/* The length of b where a line goes on with .b(: what is before it is a module
+ * elsewhere; else 0. */
+static int
+called_member(const char *rest)
+{
+    int n = rest && *rest == '.' ? name_length(rest + 1) : 0;
+    return n && rest[1 + n] == '(' ? n : 0;
+}
+
+/* What is written in place of such a call, or NULL. */
+static const char *
+member_call_note(Lower *cx, const char *rest, int n)
+{
+    const char *call = fe_hint_call(fe_format(cx, "%.*s", n, rest + 1));
+    const char *args = arguments_in(cx, rest + 1 + n);
+    return call ? fe_filled(cx, call, args ? args : "x", args) : NULL;
+}
+
 /* What is declared as name, by how it is used: a.b has a field. */
 static const char *
 declared_note(Lower *cx, const char *name, const char *rest)
@@ -486,6 +504,9 @@ name_note(Lower *cx, const char *name, const char *rest)
         return theirs;
     if (near)
         return ours_note(cx, name, near, args);
+    int member = called_member(rest);
+    if (member)
+        return member_call_note(cx, rest, member);
     return args ? NULL : declared_note(cx, name, rest);
 }
 
@@ -593,6 +614,24 @@ fe_nearest_member(Lower *cx, const FeScope *scope, const char *name)
     return nearest_name(name, names.data, names.len);
 }
 
+/* What is like a member that a module does not have, or what is written in its
+ * place. */
+static const char *
+member_note(Lower *cx, const FeScope *space, const char *what, const char *name,
+            Loc loc)
+{
+    const char *near = fe_nearest_member(cx, space, name);
+    const char *ours = fe_hint_foreign(name);
+    const char *args = fe_arguments_behind(cx, loc);
+    const char *call = fe_hint_call(name);
+    if (ours && fe_scope_find(space, intern(cx->names, ours)))
+        near = ours;
+    if (near)
+        return ours_note(cx, name, near, args);
+    return call ? fe_filled(cx, call, args ? args : "x", args)
+                : fe_elsewhere_note(cx, what, name);
+}
+
 FeValue *
 fe_namespace_field(Lower *cx, const FeScope *space, const char *what,
                    const char *name, Loc loc)
@@ -600,11 +639,6 @@ fe_namespace_field(Lower *cx, const FeScope *space, const char *what,
     FeBinding *b = fe_scope_find(space, name);
     if (b)
         return fe_binding_value(cx, b);
-    const char *near = fe_nearest_member(cx, space, name);
-    const char *ours = fe_hint_foreign(name);
-    if (ours && fe_scope_find(space, intern(cx->names, ours)))
-        near = ours;
-    const char *note =
-        near ? ours_note(cx, name, near, fe_arguments_behind(cx, loc)) : NULL;
+    const char *note = member_note(cx, space, what, name, loc);
     return fe_error_note(cx, loc, note, "%s has no \"%s\"", what, name);
 }

@@ -126,6 +126,10 @@ be_expr_make(Build *b, const KNode *node)
         be_expr_fail(b, "the kernel would have more than 65,536 nodes");
     Expr *e = NEW(b->scratch, Expr);
     e->node = copy;
+    KIndex *at = be_kernel_index(&e->node);
+    if (at)
+        at->terms = arena_copy(b->scratch, at->terms,
+                               (size_t)at->num_terms * sizeof *at->terms);
     e->next = *bucket;
     *bucket = e;
     return e;
@@ -309,6 +313,17 @@ index_of_division(Build *b, KKind kind, KIndex x, Dim by, Dim extent)
     return be_lin_var(b, var_of(e->node.divide.var));
 }
 
+/* Whether a term of x makes it smaller: then a part of it may be below 0 though
+ * x is not. */
+static bool
+runs_backwards(const KIndex *x)
+{
+    for (int i = 0; i < x->num_terms; i++)
+        if (x->terms[i].coef.c < 0 || x->terms[i].coef.k < 0)
+            return true;
+    return x->base.c < 0 || x->base.k < 0;
+}
+
 /* x = by * whole + rest, as far as each term shows it. */
 static void
 split_index(Build *b, const KIndex *x, Dim by, KIndex *whole, KIndex *rest)
@@ -336,6 +351,10 @@ be_lin_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
 {
     KIndex whole, rest;
     split_index(b, &x, by, &whole, &rest);
+    if (runs_backwards(&rest)) {
+        whole = be_lin_const(ir_dim_const(0));
+        rest = x;
+    }
     *quotient = whole;
     *remainder = rest;
     if (index_is_below(b, &rest, by))

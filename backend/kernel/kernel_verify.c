@@ -51,6 +51,9 @@ check_index(Check *c, const KIndex *x)
 {
     check_dim(c, x->base);
     for (int i = 0; i < x->num_terms; i++) {
+        for (int j = 0; j < i; j++)
+            if (x->terms[j].var == x->terms[i].var)
+                fail(c, "i%d is in an index twice", x->terms[i].var->id);
         check_dim(c, x->terms[i].coef);
         if (!c->has_var[x->terms[i].var->id])
             fail(c, "i%d is not known there", x->terms[i].var->id);

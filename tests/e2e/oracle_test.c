@@ -55,6 +55,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/pipelines.tfd", "", 3},
     {"tests/e2e/programs/prepacked.tfd", "", 2},
     {"tests/e2e/programs/random.tfd", "", 3},
+    {"tests/e2e/programs/rearranged.tfd", "", 2},
     {"tests/e2e/programs/recompute.tfd", "", 2},
     {"tests/e2e/programs/rows.tfd", "", 3},
     {"tests/e2e/programs/sequences.tfd", "", 2},

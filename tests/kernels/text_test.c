@@ -331,6 +331,16 @@ load_by_no_index(BeKernel *k)
 }
 
 static void
+load_by_twice(BeKernel *k)
+{
+    KIndex *at = &nth_node(k, 0)->load.at;
+    KTerm *terms = NEW_ARRAY(arena, KTerm, 2);
+    terms[0] = terms[1] = at->terms[0];
+    at->terms = terms;
+    at->num_terms = 2;
+}
+
+static void
 add_by_sum(BeKernel *k)
 {
     nth_node(k, 1)->map.op = OP_sum;
@@ -351,6 +361,7 @@ damaged_kernels_are_refused(void **state)
     } cases[] = {
         {name_no_symbol, "a dimension has no batch symbol"},
         {load_by_no_index, "i0 is not known there"},
+        {load_by_twice, "i0 is in an index twice"},
         {add_by_sum, "%1 is no elementwise operation"},
         {use_what_comes, "%1 uses a value that is not known there"},
     };

@@ -42,7 +42,8 @@ number_of(const BeKernel *k, const KNode *reduction)
     return number;
 }
 
-/* What the elements of the item's reductions follow from. */
+/* What the elements of the item's reductions follow from; an element may be a
+ * value that does not change along the reduction. */
 static PtxSlice
 slice_of_elements(const Emit *e)
 {
@@ -51,7 +52,7 @@ slice_of_elements(const Emit *e)
     for (KNode *n = body->first; n; n = n->next) {
         if (n->kind != K_REDUCE)
             continue;
-        be_ptx_slice_add_uses(&s, n);
+        s.values[n->reduce.element->id] = true;
         for (KNode *inner = n->reduce.body.first; inner; inner = inner->next)
             be_ptx_slice_add_uses(&s, inner);
     }

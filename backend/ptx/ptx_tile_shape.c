@@ -507,7 +507,7 @@ be_ptx_tile_shape_choose(const BeKernel *k, PtxTiles *t)
     Problem p = {.t = t,
                  .rows = (double)be_space_bound(k, rows),
                  .columns = (double)be_space_bound(k, columns),
-                 .outer = (double)be_space_bound(k, &t->outer),
+                 .outer = fmax(1, (double)be_space_bound(k, &t->outer)),
                  .products = (double)be_space_bound(k, &t->products)};
     Choice best = {.time = INFINITY};
     for (int i = 0; i < NUM_SHAPES; i++) {

@@ -26,6 +26,7 @@ const Program programs[] = {
     {"docs/examples/spiral.tfd", "gpu:0-1", {0}},
     {"docs/examples/write.tfd", "gpu:0", {"C=8", "LENGTH=40"}},
     {"tests/e2e/programs/dtypes.tfd", "gpu:0-2", {0}},
+    {"tests/e2e/programs/rearranged.tfd", "gpu:0", {0}},
     {"tests/kernels/dots.kernels", NULL, {0}},
     {"tests/kernels/maps.kernels", NULL, {0}},
     {"tests/kernels/moves.kernels", NULL, {0}},

@@ -170,15 +170,17 @@ fe_builtin_avg_pool(Lower *cx, const FeArgs *in)
     IrValue *x = read_pool(cx, in, &w);
     if (!x)
         return &fe_poison;
-    DType t = x->type.dtype;
+    DType own = x->type.dtype, t = dtype_compute(own);
     if (!fe_check_floats(cx, x, in->name, "x", fe_arg_loc(in, 0)))
         return &fe_poison;
+    x = ir_build_cast(cx->block, x, t, in->loc);
     IrValue *all = pad_images(cx, x, &w, in->loc);
     IrValue *sum = fold_windows(cx, all, &w, add, in->loc);
     double places = (double)count_places(&w);
     IrValue *count = w.padded ? fold_windows(cx, valid_mask(cx, &w, t, in->loc),
                                              &w, add, in->loc)
                               : ir_const_float(cx->block, t, places, in->loc);
+    IrValue *mean = ir_build2(cx->block, OP_div, sum, count, in->loc);
     return fe_value_tensor(cx->arena,
-                           ir_build2(cx->block, OP_div, sum, count, in->loc));
+                           ir_build_cast(cx->block, mean, own, in->loc));
 }

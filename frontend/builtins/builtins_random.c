@@ -604,18 +604,45 @@ fe_builtin_gumbel(Lower *cx, const FeArgs *in)
     return finish(&d, op1(&d, OP_neg, op1(&d, OP_log, wait)), NULL, NULL);
 }
 
+static bool
+fits(int64_t x, DType t)
+{
+    return scalar_cast(scalar_int(t, x), DT_i64).i == x;
+}
+
 /* Of bounds that the compiler knows; others give low where none is between. */
 static bool
-check_bounds(Lower *cx, const FeArgs *in)
+check_bounds(Lower *cx, const FeArgs *in, DType t)
 {
-    int64_t low, high;
+    int64_t low, high, numbers;
     if (!fe_value_is_int(fe_arg(in, 0), &low) ||
-        !fe_value_is_int(fe_arg(in, 1), &high) || low < high)
+        !fe_value_is_int(fe_arg(in, 1), &high))
         return true;
-    fe_error_note(cx, in->loc, "high itself is not drawn",
-                  "no number is from %lld up to but not %lld", (long long)low,
-                  (long long)high);
+    if (low >= high)
+        fe_error_note(cx, in->loc, "high itself is not drawn",
+                      "no number is from %lld up to but not %lld",
+                      (long long)low, (long long)high);
+    else if (__builtin_sub_overflow(high, low, &numbers))
+        fe_error(cx, in->loc,
+                 "randint draws from less than 2^63 numbers");
+    else if (!fits(low, t) || !fits(high - 1, t))
+        fe_error_note(cx, in->loc, "give it a wider dtype",
+                      "randint draws %s here, and not all from %lld up to but "
+                      "not %lld are",
+                      dtype_info[t].name, (long long)low, (long long)high);
+    else
+        return true;
     return false;
+}
+
+/* high - low; 1 where that is not between 1 and the greatest number. */
+static IrValue *
+count_numbers(const Draw *d, IrValue *low, IrValue *high)
+{
+    IrValue *one = integer(d, 1);
+    IrValue *some = op2(d, OP_gt, high, low);
+    IrValue *n = op2(d, OP_maximum, op2(d, OP_sub, high, low), one);
+    return ir_build3(d->b, OP_where, some, n, one, d->loc);
 }
 
 FeValue *
@@ -629,13 +656,13 @@ fe_builtin_randint(Lower *cx, const FeArgs *in)
     if (!dtype_is_int(t))
         return fe_error(cx, fe_arg_loc(in, p.dtype),
                         "randint makes integers, not %s", dtype_info[t].name);
-    if (!check_bounds(cx, in) || !draw(&d, in, &p))
+    if (!check_bounds(cx, in, t) || !draw(&d, in, &p))
         return &fe_poison;
     IrValue *low = read_integer(&d, fe_arg(in, 0), "low", fe_arg_loc(in, 0));
     IrValue *high = read_integer(&d, fe_arg(in, 1), "high", fe_arg_loc(in, 1));
     if (!low || !high)
         return &fe_poison;
-    IrValue *x = op2(&d, OP_mod, d.bits, op2(&d, OP_sub, high, low));
+    IrValue *x = op2(&d, OP_mod, d.bits, count_numbers(&d, low, high));
     x = op2(&d, OP_add, x, low);
     return fe_value_tensor(cx->arena, ir_build_cast(d.b, x, t, in->loc));
 }

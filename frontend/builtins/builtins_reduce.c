@@ -10,6 +10,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/shape_ops.h"
+#include "ir/rules/build.h"
 #include "ir/type_text.h"
 
 #include <string.h>
@@ -178,10 +179,13 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
     if (!fe_count_over(t, axes, &count))
         return fe_error_note(cx, loc, "take the mean over one axis at a time",
                              "mean over two axes with the batch's length");
+    /* Sums and numbers of elements may be beyond f16. */
+    DType own = t->dtype, wide = dtype_compute(own);
     FeValue *divisor =
-        fe_cast(cx, fe_value_length(cx->arena, count), t->dtype, loc);
+        fe_cast(cx, fe_value_length(cx->arena, count), wide, loc);
+    x = ir_build_cast(cx->block, x, wide, loc);
     FeValue *sum = fe_reduce_axes(cx, OP_sum, x, axes, keepdims, loc);
-    return fe_op2(cx, OP_div, sum, divisor, loc);
+    return fe_cast(cx, fe_op2(cx, OP_div, sum, divisor, loc), own, loc);
 }
 
 FeValue *

@@ -540,11 +540,13 @@ pass_grad_rule_global_mean(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0], *dy = pass_grad_out(g, op);
     const IrType *t = &x->type;
-    IrValue *ones = ir_const_fill(g->b, t->dtype, t->rank, t->dims,
-                                  scalar_float(t->dtype, 1), g->loc);
+    DType wide = dtype_compute(t->dtype);
+    IrValue *ones = ir_const_fill(g->b, wide, t->rank, t->dims,
+                                  scalar_float(wide, 1), g->loc);
     IrValue *sum = ir_build_sum_all(g->b, ones, g->loc);
     IrValue *count = pass_grad_all_reduce(g, op, AGG_sum, sum);
     IrValue *all = pass_grad_all_reduce(g, op, AGG_sum, dy);
-    IrValue *dx = divide(g, all, count);
+    IrValue *dx = divide(g, ir_build_cast(g->b, all, wide, g->loc), count);
+    dx = ir_build_cast(g->b, dx, t->dtype, g->loc);
     pass_grad_add(g, x, ir_build_broadcast(g->b, dx, t->rank, t->dims, g->loc));
 }

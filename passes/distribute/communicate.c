@@ -86,7 +86,12 @@ reduce_replicas(Communicate *c, IrAgg how, IrValue *x)
         return x;
     if (how != AGG_mean)
         return all_reduce(c, how, x);
-    return divide_by_replicas(c, all_reduce(c, AGG_sum, x));
+    /* A sum of f16 may be beyond it where the mean is not. */
+    DType own = x->type.dtype;
+    if (own == DT_f16)
+        x = ir_build_cast(c->b, x, DT_f32, c->loc);
+    x = divide_by_replicas(c, all_reduce(c, AGG_sum, x));
+    return ir_build_cast(c->b, x, own, c->loc);
 }
 
 /* Whether d is the same number on all replicas, not a share of a batch. */
@@ -137,13 +142,17 @@ static IrValue *
 combine_axes(Communicate *c, IrAgg how, IrValue *x, int n, const int64_t *axes)
 {
     bool mean = how == AGG_mean, of_all = is_combined(how, x);
+    IrValue *parts = x;
+    if (mean)
+        parts = ir_build_cast(c->b, x, dtype_compute(x->type.dtype), c->loc);
     IrValue *part =
-        ir_build_reduce(c->b, reduction_of(how), x, axes, n, false, c->loc);
+        ir_build_reduce(c->b, reduction_of(how), parts, axes, n, false, c->loc);
     if (of_all)
         part = reduce_replicas(c, mean ? AGG_sum : how, part);
     if (!mean)
         return part;
-    return divide(c, part, count_elements(c, &x->type, n, axes, of_all));
+    IrValue *q = divide(c, part, count_elements(c, &x->type, n, axes, of_all));
+    return ir_build_cast(c->b, q, x->type.dtype, c->loc);
 }
 
 static IrValue *

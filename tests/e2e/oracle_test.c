@@ -46,6 +46,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/gradients.tfd", "", 2},
     {"tests/e2e/programs/layers.tfd", "", 2},
     {"tests/e2e/programs/loops.tfd", "", 1},
+    {"tests/e2e/programs/means.tfd", "", 2},
     {"tests/e2e/programs/metrics.tfd", "", 2},
     {"tests/e2e/programs/optimizers.tfd", "", 2},
     {"tests/e2e/programs/keras.tfd", "", 2},

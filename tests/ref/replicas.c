@@ -80,17 +80,49 @@ combine_elements(IrAgg how, int n, RefTensor *const *x, int64_t i)
                        x[0]->dtype);
 }
 
-/* The replicas' values x together; how is sum, mean, max,
- * min or first.  With one replica that is its value. */
 static void
-combine(const Interp *in, IrAgg how, RefTensor *const *x, Arena *a,
-        RefTensor *out)
+cast_tensor(const RefTensor *x, DType t, Arena *a, RefTensor *out)
+{
+    ref_shape(a, out, t, x->rank, x->dims);
+    for (int64_t i = 0; i < out->count; i++)
+        ref_set(out, i, scalar_cast(ref_get(x, i), t));
+}
+
+static RefTensor **
+cast_tensors(int n, RefTensor *const *x, DType t, Arena *a)
+{
+    RefTensor **out = NEW_ARRAY(a, RefTensor *, (size_t)n);
+    for (int i = 0; i < n; i++)
+        cast_tensor(x[i], t, a, out[i] = NEW(a, RefTensor));
+    return out;
+}
+
+static void
+combine_as_is(const Interp *in, IrAgg how, RefTensor *const *x, Arena *a,
+              RefTensor *out)
 {
     ref_shape(a, out, x[0]->dtype, x[0]->rank, x[0]->dims);
     for (int64_t i = 0; i < out->count; i++)
         ref_set(out, i, combine_elements(how, in->num_replicas, x, i));
     if (how == AGG_mean && in->num_replicas > 1)
         divide_all(out, in->num_replicas);
+}
+
+/* The replicas' values x together; how is sum, mean, max,
+ * min or first.  With one replica that is its value.  A mean of f16 is one of
+ * f32, rounded: the sum may be beyond f16. */
+static void
+combine(const Interp *in, IrAgg how, RefTensor *const *x, Arena *a,
+        RefTensor *out)
+{
+    if (how != AGG_mean || x[0]->dtype != DT_f16) {
+        combine_as_is(in, how, x, a, out);
+        return;
+    }
+    RefTensor mean = {0};
+    x = cast_tensors(in->num_replicas, x, DT_f32, a);
+    combine_as_is(in, how, x, a, &mean);
+    cast_tensor(&mean, DT_f16, a, out);
 }
 
 static RefTensor **
@@ -192,8 +224,8 @@ count_along(const RefTensor *x, int n, const int64_t *axes)
     return count;
 }
 
-/* Each replica reduces its part, the parts are combined, and a mean is divided
- * by the number of all elements. */
+/* Each replica reduces its part, the parts are combined, and a mean, which is
+ * computed in f32 at least, is divided by the number of all elements. */
 static void
 combine_axes(Interp *in, IrOp *const *at, IrAgg how, int n, const int64_t *axes,
              Arena *a)
@@ -201,6 +233,9 @@ combine_axes(Interp *in, IrOp *const *at, IrAgg how, int n, const int64_t *axes,
     RefTensor out = {0}, **x = operands_of_all(in, at, 0, a);
     RefTensor **part = NEW_ARRAY(a, RefTensor *, (size_t)in->num_replicas);
     bool mean = how == AGG_mean;
+    DType own = x[0]->dtype;
+    if (mean)
+        x = cast_tensors(in->num_replicas, x, dtype_compute(own), a);
     bool of_all = is_combined(how, at[0]->operands[0]);
     int64_t count = 0;
     for (int r = 0; r < in->num_replicas; r++) {
@@ -210,9 +245,11 @@ combine_axes(Interp *in, IrOp *const *at, IrAgg how, int n, const int64_t *axes,
             count += count_along(x[r], n, axes);
     }
     combine(in, of_all ? (mean ? AGG_sum : how) : AGG_first, part, a, &out);
+    RefTensor result = {0};
     if (mean)
         divide_all(&out, count);
-    give_to_all(in, at, 0, &out);
+    cast_tensor(&out, own, a, &result);
+    give_to_all(in, at, 0, &result);
 }
 
 static void

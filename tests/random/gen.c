@@ -136,13 +136,21 @@ gen_scalar(DType t)
     return (GenType){.dtype = t};
 }
 
+/* Most are small, so that programs stay so; some are longer than a vector. */
+static int
+random_dim(Gen *g)
+{
+    static const int longer[] = {5, 8, 17, 33};
+    return gen_chance(g, 12) ? longer[gen_pick(g, 4)] : 1 + gen_pick(g, 3);
+}
+
 GenType
 gen_random_type(Gen *g, DType t)
 {
     static const int ranks[] = {0, 0, 1, 1, 1, 2, 2, 3};
     GenType type = {.dtype = t, .rank = ranks[gen_pick(g, 8)]};
     for (int i = 0; i < type.rank; i++)
-        type.dims[i] = 1 + gen_pick(g, 3);
+        type.dims[i] = random_dim(g);
     return type;
 }
 

@@ -20,6 +20,7 @@
 #include "ir/base/number/format.h"
 #include "ir/rules/build.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- constants ---------------------------------------------------------- */
@@ -238,43 +239,55 @@ braced(Lower *cx, const char *text)
 /* The hole of a format for the greatest index, and one. */
 #define COUNT_HOLE "{" FORMAT_COUNT "}"
 
-/* text, which has a COUNT_HERE, as a format. */
+/* text, which has a COUNT_HERE, as a format with that hole. */
 static const char *
-with_hole(Lower *cx, const char *text)
+with_hole(Lower *cx, const char *text, const char *hole)
 {
-    const char *hole = strstr(text, COUNT_HERE);
+    const char *here = strstr(text, COUNT_HERE);
     return fe_format(
         cx, "%s%s%s",
-        braced(cx, fe_format(cx, "%.*s", (int)(hole - text), text)), COUNT_HOLE,
-        braced(cx, hole + strlen(COUNT_HERE)));
+        braced(cx, fe_format(cx, "%.*s", (int)(here - text), text)), hole,
+        braced(cx, here + strlen(COUNT_HERE)));
 }
 
-/* How the axis is made longer, or the index kept within it; the hole is for
- * the greatest index.  "" where neither is written in the program. */
-static const char *
+/* The repair of indices: of those that are too large, with one hole, a
+ * COUNT_HOLE, and of those below 0, with so many holes for the least. */
+typedef struct Repair {
+    const char *larger, *negative;
+    int num_least;
+} Repair;
+
+/* How the axis is made longer, or the index kept within it.  NULLs where
+ * neither is written in the program. */
+static Repair
 range_repair(Lower *cx, const FeAxis *axis, const FeOwn *at)
 {
     Loc place;
+    Repair r = {.negative =
+                    message_part(": correct the index, which counts from 0 "
+                                 "(only a number that is written, as in "
+                                 "x[-1], counts from the end)")};
     const char *other = longer(cx, axis, COUNT_HERE, &place);
-    if (other)
-        return message_printf(
-            cx->arena, ": write at least %s in line %u, or correct the index",
-            with_hole(cx, other), place.line);
     const char *text = fe_own_text(cx, at);
     const char *within =
-        axis->list.line && text && ir_dim_is_const(axis->size)
+        !other && axis->list.line && text && ir_dim_is_const(axis->size)
             ? fe_edit(cx, axis->list, at->loc,
                       fe_format(cx,
                                 at->node->kind == AST_NAME ? "%s %% %lld"
                                                            : "(%s) %% %lld",
                                 text, (long long)axis->size.c))
             : NULL;
-    return within ? message_printf(
-                        cx->arena,
-                        ": write a list of at least %s, or %s to begin again "
-                        "at its end",
-                        COUNT_HOLE, braced(cx, within))
-                  : "";
+    if (other)
+        r.larger = message_printf(
+            cx->arena, ": write at least %s in line %u, or correct the index",
+            with_hole(cx, other, COUNT_HOLE), place.line);
+    else if (within)
+        r.larger = message_printf(
+            cx->arena,
+            ": write a list of at least %s, or %s to begin again "
+            "at its end",
+            COUNT_HOLE, braced(cx, within));
+    return r.larger ? r : (Repair){0};
 }
 
 /* An assertion about the place, of the calls around it. */
@@ -288,36 +301,61 @@ assert_with(Lower *cx, int n, IrValue *const *operands, const char *format,
     fe_emit(cx, op);
 }
 
-/* The format is of the index, or of the least and the greatest of several, of
- * their end, and if it has another hole of the greatest again. */
+/* The least and the greatest of an index, which are itself if it is one. */
 static void
-check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *format,
-                  const FeOwn *at)
+find_ends(Lower *cx, IrValue *index, Loc loc, IrValue **low, IrValue **high)
 {
     IrBlock *b = cx->block;
-    Loc loc = at->loc;
-    int again = strstr(format, COUNT_HOLE) != NULL;
     int64_t axes[IR_MAX_RANK];
     int rank = index->type.rank;
     for (int i = 0; i < rank; i++)
         axes[i] = i;
     IrValue *x = ir_build_cast(b, index, DT_i64, loc);
-    IrValue *low = x, *high = x;
+    *low = *high = x;
     if (rank) {
-        low = ir_build_reduce(b, OP_reduce_min, x, axes, rank, false, loc);
-        high = ir_build_reduce(b, OP_reduce_max, x, axes, rank, false, loc);
+        *low = ir_build_reduce(b, OP_reduce_min, x, axes, rank, false, loc);
+        *high = ir_build_reduce(b, OP_reduce_max, x, axes, rank, false, loc);
     }
+}
+
+/* What is wrong and both repairs; one index is the least and the greatest. */
+#define WRONG_ONE "%s{" FORMAT_COUNTS "}%s{" FORMAT_NEGATIVE "}%s"
+#define WRONG_SEVERAL                                                          \
+    "%s{" FORMAT_COUNTS "}{" FORMAT_COUNTS "}%s{" FORMAT_NEGATIVE "}%s"
+
+/* The format is of the index, or of the least and the greatest of several, and
+ * of their end; behind it is the repair of what they are. */
+static void
+check_at_run_time(Lower *cx, IrValue *index, Dim size, const char *format,
+                  Repair repair, const FeOwn *at)
+{
+    enum { MOST = 10 };
+    IrBlock *b = cx->block;
+    Loc loc = at->loc;
+    int n = 0, rank = index->type.rank;
+    IrValue *low, *high, *operands[MOST];
+    find_ends(cx, index, loc, &low, &high);
     IrValue *end = fe_length_of(cx, size, loc);
     IrValue *zero = ir_const_int(b, DT_i64, 0, loc);
     IrValue *from_zero = ir_build2(b, OP_ge, low, zero, loc);
     IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
-    IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
+    operands[n++] = ir_build2(b, OP_and, from_zero, below_end, loc);
+    operands[n++] = low;
     if (rank)
-        assert_with(cx, 4 + again, (IrValue *[]){ok, low, high, end, high},
-                    format, at);
-    else
-        assert_with(cx, 3 + again, (IrValue *[]){ok, low, end, low}, format,
-                    at);
+        operands[n++] = high;
+    operands[n++] = end;
+    if (repair.larger) {
+        format = fe_format(cx, rank ? WRONG_SEVERAL : WRONG_ONE, format,
+                           repair.larger, repair.negative);
+        operands[n++] = low;
+        if (rank)
+            operands[n++] = high;
+        operands[n++] = high;
+        for (int k = 0; k <= repair.num_least; k++)
+            operands[n++] = low;
+    }
+    assert(n <= MOST);
+    assert_with(cx, n, operands, format, at);
 }
 
 const char *
@@ -352,8 +390,7 @@ fe_check_range(Lower *cx, IrValue *index, const FeAxis *axis, const FeOwn *at)
         return true;
     const char *what = index->type.rank ? several_indices(cx, axis->var)
                                         : one_index(cx, axis->var);
-    const char *all = fe_format(cx, "%s%s", what, range_repair(cx, axis, at));
-    check_at_run_time(cx, index, size, all, at);
+    check_at_run_time(cx, index, size, what, range_repair(cx, axis, at), at);
     return true;
 }
 
@@ -387,29 +424,11 @@ wider_layer(Lower *cx, const char *length, const Wider *w, Loc *place)
                             : NULL;
 }
 
-/* The repair of labels that are found when the program runs. */
-static const char *
-labels_repair(Lower *cx, const Wider *w)
-{
-    Loc place;
-    const char *layer = wider_layer(cx, COUNT_HERE, w, &place);
-    return layer ? message_printf(
-                       cx->arena,
-                       ": write at least %s in line %u, or correct the "
-                       "labels",
-                       with_hole(cx, layer), place.line)
-                 : message_printf(
-                       cx->arena,
-                       ": correct the labels, or make the logits at least %s "
-                       "wide (the width of the last layer)",
-                       COUNT_HOLE);
-}
-
 /* The program's call of a loss of the library, which then leaves out labels of
  * that number, or the argument alone where the call has several lines; NULL
  * where it has no such argument, or is given one. */
 static const char *
-ignoring(Lower *cx, int64_t label)
+ignoring(Lower *cx, const char *label)
 {
     FeFoundBinding found =
         fe_find_binding(cx, intern(cx->names, "ignore_index"));
@@ -421,10 +440,37 @@ ignoring(Lower *cx, int64_t label)
         return NULL;
     const char *args = fe_arguments_behind(
         cx, (Loc){call.line, call.col, (uint32_t)len, call.file});
-    return args ? fe_format(cx, "%.*s(%s, ignore_index = %lld)", (int)len, text,
-                            args, (long long)label)
-                : fe_format(cx, "ignore_index = %lld behind the labels",
-                            (long long)label);
+    return args ? fe_format(cx, "%.*s(%s, ignore_index = %s)", (int)len, text,
+                            args, label)
+                : fe_format(cx, "ignore_index = %s behind the labels", label);
+}
+
+/* The repair of labels that are found when the program runs. */
+static Repair
+labels_repair(Lower *cx, const Wider *w)
+{
+    Loc place;
+    const char *layer = wider_layer(cx, COUNT_HERE, w, &place);
+    const char *call = ignoring(cx, COUNT_HERE);
+    Repair r = {.num_least = call ? 2 : 0};
+    if (layer)
+        r.larger = message_printf(
+            cx->arena, ": write at least %s in line %u, or correct the labels",
+            with_hole(cx, layer, COUNT_HOLE), place.line);
+    else
+        r.larger = message_printf(
+            cx->arena,
+            ": correct the labels, or make the logits at least %s "
+            "wide (the width of the last layer)",
+            COUNT_HOLE);
+    r.negative =
+        call
+            ? message_printf(cx->arena,
+                             ": to leave labels of {} out write %s, or correct "
+                             "the labels",
+                             with_hole(cx, call, "{}"))
+            : message_part(": correct the labels, which count from 0");
+    return r;
 }
 
 /* How labels below 0 are left out, and those that are too large fit. */
@@ -432,7 +478,7 @@ static const char *
 negative_note(Lower *cx, int64_t least, int64_t greatest, int64_t size,
               const char *labels)
 {
-    const char *call = ignoring(cx, least);
+    const char *call = ignoring(cx, fe_format(cx, "%lld", (long long)least));
     if (!call)
         return fe_format(cx, "write numbers from 0 to %lld in %s",
                          (long long)size - 1, labels);
@@ -502,8 +548,7 @@ fe_check_labels(Lower *cx, IrValue *labels, Dim size, const FeOwn *at, Loc call,
                            "numbered from 0")
             : message_part(
                   "there is a label {}, and {} classes, numbered from 0");
-    const char *all = fe_format(cx, "%s%s", what, labels_repair(cx, &w));
-    check_at_run_time(cx, labels, size, all, at);
+    check_at_run_time(cx, labels, size, what, labels_repair(cx, &w), at);
     return true;
 }
 

@@ -113,6 +113,17 @@ static const Mistake mistakes[] = {
      "correct the "
      "index\n",
      true},
+    {"param k: i64 = -1\n"
+     "main { print(\"{one_hot(k, 3)}\") }\n",
+     "program.tfd:2:24: error: there is a label -1, and 3 classes, numbered "
+     "from 0: correct the labels, which count from 0\n",
+     true},
+    {"var w: f32[4] = zeros\n"
+     "param k: i64 = 9223372036854775807\n"
+     "main { print(\"{w[k]}\") }\n",
+     "program.tfd:3:18: error: index 9223372036854775807 of an axis of \"w\" "
+     "that has 4, numbered from 0\n",
+     true},
     {"var w: f32[4] = zeros\n"
      "param k: i64 = 9\n"
      "main { print(\"{w[k]}\") }\n",

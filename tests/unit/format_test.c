@@ -247,6 +247,35 @@ an_index_is_counted(void **state)
         "the format \"n\" does not fit i32: it has no such type of format");
 }
 
+/* What is there of a count, and what is there of no count. */
+static void
+text_depends_on_an_index(void **state)
+{
+    static const struct {
+        int64_t least, greatest;
+        const char *want;
+    } cases[] = {{0, 4, "0 to 4: 5"},
+                 {-1, 4, "-1 to 4: none below 0, as -1"},
+                 {0, INT64_MAX, "0 to 9223372036854775807"}};
+    const char *format =
+        "{} to {}{" FORMAT_COUNTS "}{" FORMAT_COUNTS "}: {" FORMAT_COUNT
+        "}{" FORMAT_NEGATIVE "}: none below 0, as {}";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FormatArg low = {.dtype = DT_i64, .data = &cases[i].least};
+        FormatArg high = {.dtype = DT_i64, .data = &cases[i].greatest};
+        Str s = str_new(arena);
+        format_text(&s, format, 7,
+                    (FormatArg[]){low, high, low, high, high, low, low});
+        assert_string_equal(str_text(&s), cases[i].want);
+    }
+    DType t = DT_i32;
+    assert_null(format_check(arena, "{" FORMAT_NEGATIVE "}", 1, &t));
+    assert_string_equal(
+        format_check_written(arena, "{" FORMAT_COUNTS "}", 1, &t),
+        "the format \"?\" does not fit i32: it has no such type of format");
+}
+
 static void
 words_are_filled_in(void **state)
 {
@@ -288,6 +317,7 @@ main(void)
         cmocka_unit_test(text_has_places),
         cmocka_unit_test(bad_formats_are_named),
         cmocka_unit_test(an_index_is_counted),
+        cmocka_unit_test(text_depends_on_an_index),
         cmocka_unit_test(words_are_filled_in),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

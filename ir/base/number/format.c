@@ -12,7 +12,9 @@
 
 enum { MAX_WIDTH = 500, MAX_PRECISION = 100 };
 
-#define COUNT 'n' /* FORMAT_COUNT */
+#define COUNT 'n'    /* FORMAT_COUNT */
+#define COUNTS '?'   /* FORMAT_COUNTS */
+#define NEGATIVE '!' /* FORMAT_NEGATIVE */
 
 /* ---- reading formats --------------------------------------------------- */
 
@@ -22,9 +24,10 @@ static const struct {
     char type;
     const char *takes;
 } format_types[] = {
-    {'d', "i"},  {'x', "i"},  {'X', "i"},  {'b', "i"},   {'o', "i"},
-    {'e', "if"}, {'E', "if"}, {'f', "if"}, {'F', "if"},  {'g', "if"},
-    {'G', "if"}, {'%', "if"}, {'s', "u"},  {COUNT, "i"},
+    {'d', "i"},  {'x', "i"},   {'X', "i"},    {'b', "i"},
+    {'o', "i"},  {'e', "if"},  {'E', "if"},   {'f', "if"},
+    {'F', "if"}, {'g', "if"},  {'G', "if"},   {'%', "if"},
+    {'s', "u"},  {COUNT, "i"}, {COUNTS, "i"}, {NEGATIVE, "i"},
 };
 
 static bool
@@ -468,18 +471,38 @@ next_piece(const char **at)
     return (Piece){PIECE_TEXT, c, len};
 }
 
+/* Whether the value says whether the text behind it is there. */
+static bool
+is_condition(const Piece *p)
+{
+    return p->len == 1 && (*p->text == COUNTS || *p->text == NEGATIVE);
+}
+
+/* Whether the text behind it is, where is_there says so of the text before. */
+static bool
+holds(const Piece *p, const FormatArg *arg, bool is_there)
+{
+    int64_t i = scalar_load(arg->dtype, arg->data, 0).i;
+    return *p->text == NEGATIVE ? i < 0 : is_there && i >= 0 && i < INT32_MAX;
+}
+
 void
 format_text(Str *out, const char *text, int num, const FormatArg *args)
 {
     int used = 0;
+    bool is_there = true;
     for (;;) {
         Piece p = next_piece(&text);
         if (p.kind == PIECE_END || p.kind == PIECE_BAD)
             return;
-        if (p.kind == PIECE_TEXT)
+        const FormatArg *arg =
+            p.kind == PIECE_VALUE && used < num ? &args[used++] : NULL;
+        if (arg && is_condition(&p))
+            is_there = holds(&p, arg, is_there);
+        else if (arg && is_there)
+            format_value(out, p.text, p.len, arg);
+        else if (p.kind == PIECE_TEXT && is_there)
             str_addn(out, p.text, p.len);
-        else if (used < num)
-            format_value(out, p.text, p.len, &args[used++]);
     }
 }
 
@@ -489,8 +512,9 @@ check_piece(Arena *a, const Piece *p, DType t, bool is_written)
     FormatSpec spec;
     const char *why = MESSAGE("it is none");
     if (read_spec(p->text, p->len, &spec)) {
-        if (is_written && spec.type == COUNT)
-            spec.type = '?';
+        if (is_written &&
+            is_in(spec.type, (char[]){COUNT, COUNTS, NEGATIVE, 0}))
+            spec.type = '\a'; /* none */
         why = spec_problem(&spec, t);
     }
     return why ? message_printf(a, "the format \"%.*s\" does not fit %s: %s",

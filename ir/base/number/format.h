@@ -32,6 +32,12 @@ void format_text(Str *out, const char *text, int num, const FormatArg *args);
  * not: how many things are numbered from 0 to an integer, one more than it. */
 #define FORMAT_COUNT ":n"
 
+/* Formats that print nothing, which such messages have also: the text behind
+ * the first is there where an integer can be a count, the text behind the other
+ * where it is below 0. */
+#define FORMAT_COUNTS ":?"
+#define FORMAT_NEGATIVE ":!"
+
 /* Appends one value; spec is the text after the colon, of len bytes. */
 void format_value(Str *out, const char *spec, size_t len, const FormatArg *arg);
 
@@ -50,7 +56,7 @@ const char *format_fill(Arena *a, const char *format, const FormatName *names,
  * dtypes, else a message, in a. */
 const char *format_check(Arena *a, const char *text, int num,
                          const DType *dtypes);
-/* The same of a program's own text, which has no FORMAT_COUNT. */
+/* The same of a program's own text, which has none of the formats above. */
 const char *format_check_written(Arena *a, const char *text, int num,
                                  const DType *dtypes);
 

@@ -7,6 +7,7 @@
 
 #include "frontend/context/dispatch.h"
 #include "frontend/context/elsewhere.h"
+#include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/needs_step.h"
 #include "frontend/context/steps.h"
@@ -421,6 +422,17 @@ fe_written_argument(const Lower *cx, const FeValue *v, Loc loc)
     int n = call && loc_is_same(call->loc, loc) ? call->num_args : 0;
     for (int i = 0; i < n; i++)
         if (call->args[i].value == v)
+            return call->args[i].node;
+    return NULL;
+}
+
+const AstNode *
+fe_differing_argument(Lower *cx, Loc loc)
+{
+    const FeCall *call = cx->builtin_call;
+    int n = call && loc_is_same(call->loc, loc) ? call->num_args : 0;
+    for (int i = 0; i < n; i++)
+        if (fe_locality_of(cx, call->args[i].value) == LOCAL_PER_REPLICA)
             return call->args[i].node;
     return NULL;
 }

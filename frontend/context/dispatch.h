@@ -33,6 +33,9 @@ FeValue *fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call);
 /* The argument that is v of the builtin which is called at loc, as written;
  * NULL if none is. */
 const AstNode *fe_written_argument(const Lower *cx, const FeValue *v, Loc loc);
+/* The first argument of the builtin which is called at loc that differs among
+ * the replicas; NULL if none does. */
+const AstNode *fe_differing_argument(Lower *cx, Loc loc);
 /* num_replicas, replica_id: builtin names that are values, not functions, in
  * this place; NULL if name is none. */
 FeValue *fe_builtin_value(Lower *cx, const char *name, Loc loc);

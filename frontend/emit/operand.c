@@ -187,24 +187,57 @@ check_visible(Lower *cx, const IrValue *v, Loc loc)
     return false;
 }
 
+/* x of -x, not x and f32(x), else the text itself. */
 static const char *
-reduce_note(Lower *cx, Loc loc)
+without_operation(Lower *cx, const char *text)
 {
-    const AstNode *n = cx->applied;
-    /* Of total += x the place is that of x. */
-    bool is_operand = n && loc_is_same(n->loc, loc) &&
-                      !loc_is_same(n->binary.right->loc, loc);
-    const char *text = is_operand ? NULL : fe_source(cx, loc);
-    const char *x = text ? text : "x";
-    return fe_format(cx,
-                     "reduce(sum, %s) makes one value of it, and "
-                     "local_results(%s) has those of all replicas; run f(x) "
-                     "computes with it on each",
-                     x, x);
+    static const char *const signs[] = {"-", "not "};
+    DType t;
+    size_t len = strlen(text), name = strcspn(text, "(");
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strncmp(text, signs[i], strlen(signs[i])) == 0)
+            return text + strlen(signs[i]);
+    bool casts = text[len - 1] == ')' &&
+                 dtype_by_name(fe_format(cx, "%.*s", (int)name, text), &t);
+    return casts ? fe_format(cx, "%.*s", (int)(len - name - 2), text + name + 1)
+                 : text;
 }
 
+/* A value that differs among the replicas, as its author wrote it: the left or
+ * the right side (0, 1) of the operator at loc, an argument of the call there,
+ * or what stands there; NULL where that is not known. */
+static const char *
+differing_text(Lower *cx, int side, Loc loc)
+{
+    const AstNode *argument = fe_differing_argument(cx, loc);
+    if (!loc_is_same(fe_user_loc(cx, loc), loc))
+        return NULL;
+    if (cx->applied && loc_is_same(cx->applied->loc, loc))
+        return fe_side_text(cx, side, loc);
+    if (argument)
+        return fe_ast_text(cx->arena, argument);
+    const char *text = fe_source(cx, loc);
+    return text ? without_operation(cx, text) : NULL;
+}
+
+static const char *
+reduce_note(Lower *cx, int side, Loc loc)
+{
+    const char *text = differing_text(cx, side, loc);
+    /* Of a list the items may be the same. */
+    const char *x = text && *text != '[' ? text : "...";
+    const char *argument = strncmp(x, "run ", 4) == 0 ? "..." : x;
+    return fe_format(cx,
+                     "reduce(sum, %s) makes one value of it, and "
+                     "local_results(%s) has those of all replicas; run f(%s) "
+                     "computes with it on each",
+                     x, x, argument);
+}
+
+/* Whether v, the left or the right side (0, 1) of an operator if there is one
+ * at loc, may be computed with here. */
 static bool
-check_agreed(Lower *cx, FeValue *v, Loc loc)
+check_agreed(Lower *cx, FeValue *v, int side, Loc loc)
 {
     if (!fe_is_cross(cx) || fe_locality_of(cx, v) != LOCAL_PER_REPLICA)
         return true;
@@ -212,7 +245,8 @@ check_agreed(Lower *cx, FeValue *v, Loc loc)
     bool in_main = cx->context == FE_CROSS && called;
     FeOwn at = in_main ? (FeOwn){.loc = called->loc} : fe_own_at(cx, loc);
     fe_error_own(cx, &at, NO_LOC,
-                 in_main ? fe_run_note(cx, called->loc) : reduce_note(cx, loc),
+                 in_main ? fe_run_note(cx, called->loc)
+                         : reduce_note(cx, side, loc),
                  "a value that differs among the replicas cannot be computed "
                  "with in %s",
                  fe_context_name(cx->context));
@@ -389,13 +423,13 @@ fe_handle_as(Lower *cx, FeValue *v, DType t, Loc loc)
 IrValue *
 fe_operand(Lower *cx, FeValue *v, Loc loc)
 {
-    return check_agreed(cx, v, loc) ? fe_handle(cx, v, loc) : NULL;
+    return check_agreed(cx, v, 0, loc) ? fe_handle(cx, v, loc) : NULL;
 }
 
 IrValue *
 fe_operand_as(Lower *cx, FeValue *v, DType t, Loc loc)
 {
-    return check_agreed(cx, v, loc) ? operand_at(cx, v, t, loc) : NULL;
+    return check_agreed(cx, v, 0, loc) ? operand_at(cx, v, t, loc) : NULL;
 }
 
 /* Floats hold more than integers, and these more than bools. */
@@ -523,7 +557,8 @@ fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc)
     for (int i = 0; i < n && ok; i++)
         ok = check_common(cx, v, i, t, loc);
     for (int i = 0; i < n; i++) {
-        out[i] = ok ? fe_operand_as(cx, v[i], t, loc) : NULL;
+        ok = ok && check_agreed(cx, v[i], i, loc);
+        out[i] = ok ? operand_at(cx, v[i], t, loc) : NULL;
         ok = ok && out[i];
     }
     return ok;

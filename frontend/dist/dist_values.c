@@ -441,6 +441,19 @@ gather_axis(const Combine *c, FeValue *leaf, int64_t axis)
     return fe_emit(c->cx, op);
 }
 
+/* How scalars are gathered; main cannot reshape what differs. */
+static const char *
+scalar_note(const Combine *c)
+{
+    if (!fe_is_cross(c->cx))
+        return fe_format(c->cx, "reshape(%s, (1,)) makes a row of one of it",
+                         c->text);
+    return fe_format(c->cx,
+                     "local_results(%s) has those of all replicas; or let the "
+                     "step return a row of one, by reshape(..., (1,))",
+                     c->text);
+}
+
 static FeValue *
 gather_leaf(FeValue *leaf, void *data)
 {
@@ -454,8 +467,7 @@ gather_leaf(FeValue *leaf, void *data)
         return refuse_same_gather(c);
     IrValue *x = handle(c, leaf);
     if (x && x->type.rank == 0)
-        return fe_error_note(c->cx, c->loc,
-                             "reshape(x, (1,)) makes a row of one of it",
+        return fe_error_note(c->cx, c->loc, scalar_note(c),
                              "%s needs values with an axis, and this is a "
                              "scalar",
                              c->in->name);

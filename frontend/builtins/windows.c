@@ -115,6 +115,23 @@ read_sides(Lower *cx, FeValue *v, Loc loc, int64_t *before, int64_t *after)
                        after);
 }
 
+/* What is written of so many axes instead: a pair for one of them is in a
+ * tuple. */
+static const char *
+axes_note(Lower *cx, const FeArgs *in, int i, int num_axes)
+{
+    const AstNode *given = fe_written_name(cx, "padding");
+    const char *text =
+        given ? fe_ast_text(cx->arena, given) : fe_arg_text(cx, in, i);
+    if (num_axes == 1 && fe_arg(in, i)->nest.len == 2)
+        return fe_format(cx,
+                         "write (%s,): a tuple with (before, after) for each "
+                         "axis",
+                         text);
+    return fe_format(cx, "of %s: a number, or (before, after)",
+                     fe_windows_axes(num_axes));
+}
+
 bool
 fe_windows_read_padding(Lower *cx, const FeArgs *in, int i, int num_axes,
                         FePadding *out)
@@ -127,9 +144,7 @@ fe_windows_read_padding(Lower *cx, const FeArgs *in, int i, int num_axes,
         return read_word(cx, v, loc, out);
     bool each = v->kind == FE_NEST;
     if (each && v->nest.len != num_axes) {
-        fe_error_note(cx, loc,
-                      fe_format(cx, "of %s: a number, or (before, after)",
-                                fe_windows_axes(num_axes)),
+        fe_error_note(cx, loc, axes_note(cx, in, i, num_axes),
                       "padding for %d axes, not %d", num_axes, v->nest.len);
         return false;
     }

@@ -322,12 +322,19 @@ index_note(Lower *cx, const FeArgs *in)
     if (cx->context != FE_DATA || !call)
         return "give it what they are for, index = i: "
                "d.zip(range(n)).map(fn(x, i) = ...) numbers the elements";
+    const char *dot = strrchr(cx->block->func->name, '.');
+    bool filters = dot && strncmp(dot, ".filter", 7) == 0;
+    const char *method = filters ? "filter" : "map";
+    const char *behind =
+        filters
+            ? fe_format(cx, ", and behind it .map(fn(%s, %s) = %s)", x, i, x)
+            : "";
     return fe_format(cx,
-                     "write %s, and .zip(range(1000000).repeat()).map(fn(%s, "
-                     "%s)%s in place of .map(fn(%s): %s is the number of the "
+                     "write %s, and .zip(range(1000000).repeat()).%s(fn(%s, "
+                     "%s)%s in place of .%s(fn(%s)%s: %s is the number of the "
                      "element, and the numbers drawn are the same in each "
                      "pass; others with .repeat().shuffle(1000)",
-                     call, x, i, apart, all, i);
+                     call, method, x, i, apart, method, all, behind, i);
 }
 
 /* Numbers without an index are counted, which needs a variable. */

@@ -663,7 +663,8 @@ reduced(Lower *cx, Call *c)
     return whole_call(cx, c, fe_format(cx, "all_reduce(%s, %s)", op, x));
 }
 
-/* range(9, -1, -1) of a loop: a range here goes up by 1. */
+/* range(9, -1, -1) of a loop, or of a dataset outside of functions: a range
+ * here goes up by 1. */
 static const char *
 counted(Lower *cx, Call *c)
 {
@@ -674,13 +675,17 @@ counted(Lower *cx, Call *c)
     double first = strtod(from, NULL), last = strtod(to, NULL);
     double step = strtod(by, NULL);
     bool is_known = is_int(from) && is_int(to) && is_int(by) && step != 0;
-    double turns = is_known ? ceil((last - first) / step) : -1;
+    double turns = is_known ? fmax(ceil((last - first) / step), 0) : -1;
     const char *n = turns < 0 ? "n" : fe_format(cx, "%.0f", turns);
     const char *steps = strcmp(by, "-1") == 0 ? "- i"
                         : *by == '-' ? fe_format(cx, "- %s * i", by + 1)
                                      : fe_format(cx, "+ %s * i", by);
-    return fe_format(cx, "0..%s in the for, and %s %s in place of i", n, from,
-                     steps);
+    bool from_zero = strcmp(from, "0") == 0 && *steps == '+';
+    const char *i =
+        from_zero ? steps + strlen("+ ") : fe_format(cx, "%s %s", from, steps);
+    if (cx->context == FE_TOP)
+        return fe_format(cx, "range(%s).map(fn(i) = %s)", n, i);
+    return fe_format(cx, "0..%s in the for, and %s in place of i", n, i);
 }
 
 /* tf.cast(x, tf.float16), x.astype(np.float16). */

@@ -206,14 +206,14 @@ const FeForeign *
 fe_hint_elsewhere(const char *module, const char *name)
 {
     const FeForeign *found = NULL;
+    size_t n = module ? strlen(module) : 0;
     for (int i = 0; i < fe_foreign_len; i++) {
         const FeForeign *f = &fe_foreign[i];
-        size_t n = strcspn(f->theirs, ".");
         if (!is_called(f->theirs, name))
             continue;
         if (!found)
             found = f;
-        if (module && strlen(module) == n && !strncmp(f->theirs, module, n))
+        if (module && !strncmp(f->theirs, module, n) && f->theirs[n] == '.')
             return f;
     }
     return found;

@@ -18,8 +18,9 @@ bool fe_hint_is_module(const char *name);
  * NULL. */
 const char *fe_hint_argument(const char *name);
 
-/* What has that name elsewhere: in the module, if there is one in it, or any
- * other.  NULL: nothing that docs/reference.md knows. */
+/* What has that name elsewhere: in the module ("tf", "tf.data.Dataset"), if
+ * there is one in it, or any other.  NULL: nothing that docs/reference.md
+ * knows. */
 const FeForeign *fe_hint_elsewhere(const char *module, const char *name);
 
 /* What is written in place of x.name(args) of PyTorch (args may be NULL: it is

@@ -268,14 +268,18 @@ name_loc(Lower *cx, const char *name, const FeCall *call)
     return loc;
 }
 
-/* What is written in place of a stage that tf.data alone has, or the name that
- * was meant; NULL: neither is known. */
+/* What is written in place of a stage that tf.data or PyTorch's datasets alone
+ * have, or the name that was meant; NULL: neither is known. */
 static const char *
 method_note(Lower *cx, const char *name)
 {
-    const FeForeign *f = fe_hint_elsewhere("tf", name);
-    if (f && strncmp(f->theirs, "tf.data.", 8) == 0)
-        return fe_elsewhere_note(cx, "tf", name);
+    static const char *const modules[] = {"tf.data.Dataset", "tf.data",
+                                          "torch.utils.data"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        const FeForeign *f = fe_hint_elsewhere(modules[i], name);
+        if (f && strncmp(f->theirs, modules[i], strlen(modules[i])) == 0)
+            return fe_elsewhere_note(cx, modules[i], name);
+    }
     const char *names[NUM_METHODS];
     for (int i = 0; i < NUM_METHODS; i++)
         names[i] = methods[i].name;

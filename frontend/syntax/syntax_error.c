@@ -737,6 +737,8 @@ note_reserved(FeParser *ps)
     const FeToken *t = &ps->last;
     if (t->kind == T_VAR && *fe_rest_of_line(ps, t->place.end) == '(')
         fe_note(ps, t->place, "the variance is std(...) ** 2");
+    else if (t->kind == T_MAIN && ps->before_last.kind == T_FN)
+        fe_note(ps, t->place, "write main { ... }, without fn and ()");
     else
         fe_note(ps, t->place,
                 "choose another name: %s is a word of the language",

@@ -133,6 +133,8 @@ advice(const RtRun *run, int64_t bytes, bool reserved)
 {
     IrDevices fewer = run->device_list;
     fewer.len = reserved ? 0 : devices_that_fit(run, bytes);
+    if (run->num_devices == 1)
+        return message_part(MESSAGE("compile it with smaller batches"));
     if (!fewer.len)
         return message_part(
             MESSAGE("compile it for fewer devices or with smaller batches"));

@@ -613,8 +613,8 @@ static const struct {
      "TFD_MEMORY=4 tfd-run large.tfp",
      "cannot run \"large.tfp\": it needs 4.800 MB of memory, and there are "
      "4.194 MB (TFD_MEMORY); 3.200 MB are for 1 device, 1.600 for main, 0.000 "
-     "for data, 0.000 for a checkpoint: compile it for fewer devices or with "
-     "smaller batches (TFD_MEMORY=0 runs it all the same)\n"
+     "for data, 0.000 for a checkpoint: compile it with smaller batches "
+     "(TFD_MEMORY=0 runs it all the same)\n"
      "large.tfd:1:5: note: 1.600 MB of each device are the variable \"w\"\n",
      3},
     {"TFD_MEMORY=8 tfd-run large.tfp >&2 && TFD_MEMORY=0 tfd-run large.tfp "
@@ -625,6 +625,10 @@ static const struct {
      "12.800 MB are for 4 devices, 1.600 for main, 0.000 for data, 0.000 for a "
      "checkpoint: tfd-run --devices cpu:0-1 needs 8.000 MB, to the same bits; "
      "or compile it with smaller batches (TFD_MEMORY=0 runs it all the same)\n",
+     3},
+    {"TFD_MEMORY=4 tfd-run large.tfp",
+     "0.000 for data, 0.000 for a checkpoint: compile it for fewer devices or "
+     "with smaller batches (TFD_MEMORY=0 runs it all the same)\n",
      3},
     {"TFD_MEMORY=7 tfd-run large.tfp --devices cpu:3,cpu:1",
      "it needs 8.000 MB of memory, and there are 7.340 MB (TFD_MEMORY); 6.400 "

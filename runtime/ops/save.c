@@ -374,6 +374,23 @@ place_of(const void *cx, const RtTensor *t)
     return map_get(c->places, t->name);
 }
 
+/* The folder given is a file, which may be that in the folder meant. */
+static Status
+is_no_folder(const Checkpoint *c)
+{
+    const char *slash = strrchr(c->folder, '/');
+    const char *name = slash ? slash + 1 : c->folder;
+    const char *meant = strcmp(name, FILE_NAME) != 0 ? ""
+                        : slash
+                            ? arena_printf(c->arena, ": restore(\"%.*s\")",
+                                           (int)(slash - c->folder), c->folder)
+                            : ": restore(\".\")";
+    return status_new(STATUS_INPUT,
+                      "\"%s\" is a file, and restore takes the folder that has "
+                      "variables.safetensors in it%s",
+                      c->folder, meant);
+}
+
 static Status
 restore(Checkpoint *c)
 {
@@ -384,6 +401,8 @@ restore(Checkpoint *c)
                           "there is no checkpoint \"%s\": save(\"%s\") makes "
                           "it, in a run before or earlier in this one",
                           c->folder, c->folder);
+    if (access(c->path, F_OK) != 0 && errno == ENOTDIR)
+        return is_no_folder(c);
     c->places = map_new(c->arena);
     for (int i = 0; i < c->num_restored; i++)
         map_set(c->places, c->restored[i].name, c->restored[i].at);

@@ -297,6 +297,11 @@ what_does_not_fit_is_told(void **state)
     assert_refused("var a: f32 = 0.0\nmain { restore(\"none\") }\n",
                    "p.tfd:2:8: error: there is no checkpoint \"none\": "
                    "save(\"none\") makes it");
+    assert_refused("var a: f32 = 0.0\n"
+                   "main { restore(\"ab/variables.safetensors\") }\n",
+                   "\"ab/variables.safetensors\" is a file, and restore takes "
+                   "the folder that has variables.safetensors in it: "
+                   "restore(\"ab\")");
     assert_refused("var a: f32[2] = zeros\nvar b: i32 = 0\nvar c: f32 = 0.0\n"
                    "main { restore(\"ab\") }\n",
                    "\"ab/variables.safetensors\" has no \"c\" of the program");

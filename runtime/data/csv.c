@@ -302,6 +302,19 @@ near_column(const Csv *c, const char *name)
     return near;
 }
 
+/* What separates the columns of a header that was read as one, in which the
+ * name is; NULL if nothing seems to. */
+static const char *
+other_separator(const Csv *c, const char *name)
+{
+    static const char *const separators[] = {";", "\t", "|", ","};
+    const char *all = c->header.len == 1 ? c->header.data[0] : "";
+    for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)
+        if (strstr(all, separators[i]) && strstr(all, name))
+            return separators[i];
+    return NULL;
+}
+
 static Status
 find_column(Csv *c, const char *name, int64_t *out)
 {
@@ -313,6 +326,13 @@ find_column(Csv *c, const char *name, int64_t *out)
             return rt_file_error(c->file, "has two columns \"%s\"", name);
         *out = i;
     }
+    const char *other = *out < 0 ? other_separator(c, name) : NULL;
+    if (other)
+        return rt_file_error(c->file,
+                             "has no column \"%s\"; it has %s: write "
+                             "separator = \"%s\"%s in csv(...)",
+                             name, header_text(c), other,
+                             *other == '\t' ? " (a tab)" : "");
     const char *near = *out < 0 ? near_column(c, name) : NULL;
     if (near)
         return rt_file_error(c->file,
@@ -370,6 +390,18 @@ has_columns(const Csv *c, int i, int64_t fields)
            c->columns[i] <= fields - width;
 }
 
+/* "0, 1": the numbers of the columns that are taken, as in a tuple. */
+static const char *
+numbers_text(const Csv *c)
+{
+    int n = c->file->node->stage->types.len;
+    Str s = str_new(c->file->arena);
+    for (int i = 0; i < n; i++)
+        str_addf(&s, "%s%lld", i ? ", " : "", (long long)c->columns[i]);
+    return n == 1 ? arena_printf(c->file->arena, "%s,", str_text(&s))
+                  : str_text(&s);
+}
+
 /* Checks the first row, or the header: all requested columns exist, and without
  * a selection they are all columns. */
 static Status
@@ -389,8 +421,8 @@ check_columns(Csv *c)
     if (stage->names.len == 0 && taken != n)
         return rt_file_error(c->file,
                              "has %lld columns, and the program takes %lld; "
-                             "names = (0, 2) takes some by number",
-                             (long long)n, (long long)taken);
+                             "names = (%s) takes some by number",
+                             (long long)n, (long long)taken, numbers_text(c));
     return OK;
 }
 

@@ -163,8 +163,17 @@ static const struct {
      "\"t.csv\", line 2: text stands behind a field in quotes; a quote in one "
      "is written \"\""},
     {"1,2\n", ONE,
-     "\"t.csv\" has 2 columns, and the program takes 1; names = (0, 2) takes "
+     "\"t.csv\" has 2 columns, and the program takes 1; names = (0,) takes "
      "some by number"},
+    {"1,2,3\n", TWO,
+     "\"t.csv\" has 3 columns, and the program takes 2; names = (0, 1) takes "
+     "some by number"},
+    {"a;b\n1;2\n", NAMED("a", "b"),
+     "\"t.csv\" has no column \"a\"; it has \"a;b\": write separator = \";\" "
+     "in csv(...)"},
+    {"a\tb\n1\t2\n", NAMED("a", "b"),
+     "\"t.csv\" has no column \"a\"; it has \"a\tb\": write separator = "
+     "\"\t\" (a tab) in csv(...)"},
     {"1\n", TWO,
      "\"t.csv\" has 1 columns, and component 1 takes 1 from column 1"},
     {"1.0,2\n3.0\n", TWO,

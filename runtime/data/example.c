@@ -385,7 +385,13 @@ no_feature(const Example *x, Wire example, int i)
     Example names = *x;
     names.keys = &keys;
     Status st = walk_example(&names, example);
-    if (!st)
+    Str quoted = str_new(scratch);
+    str_add_quoted(&quoted, name_of(x->file, i), strlen(name_of(x->file, i)));
+    if (!st && strstr(str_text(&keys), str_text(&quoted)))
+        st =
+            rt_record_error(x->file, "its feature \"%s\" has no list of values",
+                            name_of(x->file, i));
+    else if (!st)
         st = rt_record_error(x->file, "it has no feature \"%s\"; it has %.400s",
                              name_of(x->file, i),
                              keys.len ? str_text(&keys) : "none");

@@ -457,6 +457,18 @@ strings_are_read_one_at_a_time(void **state)
 }
 
 static void
+a_feature_without_values(void **state)
+{
+    (void)state;
+    Str file = str_new(arena), f = str_new(arena);
+    str_addn(&f, "\x0a\x05\x0a\x01x\x12\0", 7);
+    make_example(&file, &f);
+    write_file("t.rec", file.data, file.len);
+    expect_error(ONE_OF("x", "f32"), "\"t.rec\", record 0: its feature \"x\" "
+                                     "has no list of values");
+}
+
+static void
 expect_damage(size_t len, size_t at, const char *want)
 {
     Str file = two_examples();
@@ -791,6 +803,7 @@ main(void)
         TEST(records_of_bytes),
         TEST(examples_of_other_types),
         TEST(strings_are_read_one_at_a_time),
+        TEST(a_feature_without_values),
         TEST(damaged_records),
         TEST(padded_gzip),
         TEST(damaged_gzip),

@@ -150,8 +150,12 @@ check_idx(RtFile *f, const unsigned char *h)
     }
     if (agrees)
         return OK;
-    return rt_file_error(f, "holds %s[%s], not rows of %s%s",
-                         dtype ? dtype->name : "elements of no type",
+    if (!dtype)
+        return rt_file_error(f,
+                             "is no IDX file: its third byte, 0x%02x, stands "
+                             "for no dtype",
+                             h[2]);
+    return rt_file_error(f, "holds %s[%s], not rows of %s%s", dtype->name,
                          str_text(&shape), rt_file_type_text(f, 0),
                          rt_file_widened(f, 0, dtype == &dtype_info[DT_f32]));
 }

@@ -300,6 +300,7 @@ idx_files(void **state)
     static const char bytes[] = {0, 0, 8, 2, 0, 0, 0, 3, 0,
                                  0, 0, 2, 1, 2, 3, 4, 5, 6};
     static const char shorts[] = {0, 0, 11, 1, 0, 0, 0, 2, 1, 2, -1, -2};
+    static const char untyped[] = {0, 0, 7, 1, 0, 0, 0, 1, 0, 0, 0, 0};
     static const char floats[] = {0, 0, 13, 1, 0, 0, 0, 1, 0x3f, -64, 0, 0};
     const char *stages = IDX("u8[2]") BATCH(2, "u8[b2, 2]");
     (void)state;
@@ -315,6 +316,9 @@ idx_files(void **state)
     expect_error(IDX("f64") BATCH(2, "f64[b2]"),
                  "\"t.idx\" holds f32[1], not rows of f64; f64 is what the "
                  "program states, or tfdc --widen made of f32");
+    write_file("t.idx", untyped, sizeof untyped);
+    expect_error(stages, "\"t.idx\" is no IDX file: its third byte, 0x07, "
+                         "stands for no dtype");
     write_file("t.idx", bytes, sizeof bytes - 1);
     expect_error(
         stages,

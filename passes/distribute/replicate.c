@@ -185,14 +185,15 @@ takes_handle(const IrOp *op, int operand)
     }
 }
 
+/* A fetch of v before the operation, at the place of the one that uses v. */
 static IrValue *
-insert_fetch(IrOp *before, IrValue *v, int64_t replica)
+insert_fetch(IrOp *before, const IrOp *user, IrValue *v, int64_t replica)
 {
     IrBlock *b = ir_block_scratch(before);
-    IrOp *fetch = ir_build_op(b, OP_fetch, 1, &v, before->loc);
+    IrOp *fetch = ir_build_op(b, OP_fetch, 1, &v, user->loc);
     ir_set_int(fetch, A_replica, replica);
     ir_build_infer(fetch);
-    ir_stamp(b, ir_reason_for(before, "replicate.fetch", "%s is used by main",
+    ir_stamp(b, ir_reason_for(user, "replicate.fetch", "%s is used by main",
                               v->name ? v->name : "a value of the devices"));
     ir_splice_before(before, b);
     return fetch->results[0];
@@ -203,13 +204,14 @@ fetch_operands(IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
         if (lives_on_devices(op->operands[i]) && !takes_handle(op, i))
-            op->operands[i] = insert_fetch(op, op->operands[i], 0);
+            op->operands[i] = insert_fetch(op, op, op->operands[i], 0);
 }
 
 static void
 replace_local_result(IrOp *op)
 {
-    IrValue *fetched = insert_fetch(op, op->operands[0], ir_int(op, A_replica));
+    IrValue *fetched =
+        insert_fetch(op, op, op->operands[0], ir_int(op, A_replica));
     ir_forward(op->results[0], fetched);
     ir_remove(op);
 }
@@ -570,6 +572,23 @@ visit_op(IrOp *op, Use *u)
     return u->found;
 }
 
+/* The first of op and the operations after it, or in their regions, that uses
+ * the value; NULL if none does. */
+static const IrOp *
+first_user(const IrOp *op, const IrValue *v)
+{
+    for (; op; op = op->next) {
+        if (ir_is_operand(op, v))
+            return op;
+        for (int i = 0; i < op->num_regions; i++) {
+            const IrOp *user = first_user(op->regions[i]->first, v);
+            if (user)
+                return user;
+        }
+    }
+    return NULL;
+}
+
 /* What a closure gives is waited for where main uses it first: in each block
  * that no use comes before. */
 static void
@@ -580,7 +599,7 @@ fetch_at_uses(Replicate *r, IrBlock *b, const IrValue *old, IrValue *now,
         Use use = {.of = old};
         if (visit_op(op, &use)) {
             if (!fetched)
-                fetched = insert_fetch(op, now, 0);
+                fetched = insert_fetch(op, op, now, 0);
             use.by = fetched;
             visit_op(op, &use);
         }
@@ -610,7 +629,8 @@ forward_results(Outline *o, IrOp *launch, IrOp *before)
         } else if (ir_int(launch, A_scheduled)) {
             fetch_at_uses(o->r, launch->block, old, now, NULL);
         } else {
-            now = insert_fetch(before, now, 0);
+            const IrOp *user = first_user(before, old);
+            now = insert_fetch(before, user ? user : before, now, 0);
             ir_forward(old, now);
         }
     }

@@ -261,6 +261,23 @@ a_loss_that_is_nan_is_said_once(void **state)
     assert_begins(r.err, "p.tfd:6:3: warning: a value of step 2 is not finite");
 }
 
+/* Not at a variable that is read before it, and is finite. */
+static void
+the_warning_is_at_what_uses_the_loss(void **state)
+{
+    (void)state;
+    const char *text =
+        "var w: f32 = 1.0\n"
+        "var b: f32 = 0.0\n"
+        "dataset d = range(4).batch(4)\n"
+        "fn st(x) { b += 1.0; return sum(log(w * f32(x) - 5.0)) }\n"
+        "main { for x in distribute(d) {\n"
+        "  let l = reduce(sum, run st(x))\n"
+        "  print(\"{l} {w} {b}\") } }\n";
+    Ran r = run_ok(arena, "tfd-run %s", compile(text, ""));
+    assert_begins(r.err, "p.tfd:7:3: warning: a value of step 1 is not finite");
+}
+
 static void
 assert_refused(const char *plan, const char *options, const char *message)
 {
@@ -302,6 +319,7 @@ main(int argc, char **argv)
         cmocka_unit_test(the_step_is_not_saved),
         cmocka_unit_test(a_variable_that_had_it_is_named),
         cmocka_unit_test(a_loss_that_is_nan_is_said_once),
+        cmocka_unit_test(the_warning_is_at_what_uses_the_loss),
         cmocka_unit_test(what_cannot_be_checked_is_refused),
     };
     return cmocka_run_group_tests(tests, new_dir, release_arena);

@@ -77,12 +77,24 @@ fe_builtin_params(const FeBuiltin *b)
     return b->params;
 }
 
+/* The length of the first parameter in the text: up to a comma that is not in
+ * the quotes of its default. */
+static size_t
+param_len(const char *text)
+{
+    bool in_quotes = false;
+    size_t n = 0;
+    for (; text[n] && (in_quotes || text[n] != ','); n++)
+        in_quotes ^= text[n] == '"';
+    return n;
+}
+
 const char *
 fe_builtin_needs(Arena *a, const FeBuiltin *b)
 {
-    const char *rest = b->params + strcspn(b->params, ","), *end = rest;
+    const char *rest = b->params + param_len(b->params), *end = rest;
     while (*end == ',') {
-        size_t len = 1 + strcspn(end + 1, ",");
+        size_t len = 1 + param_len(end + 1);
         if (memchr(end, '=', len))
             break;
         end += len;
@@ -122,7 +134,7 @@ fe_builtin_takes_enum_name(const FeBuiltin *b, const char *name, int index)
         if (name ? strlen(name) == n && strncmp(name, text, n) == 0
                  : i == index)
             return is_enum_name_param(text, n);
-        text += strcspn(text, ",");
+        text += param_len(text);
         text += strspn(text, ", ");
     }
     return false;
@@ -269,7 +281,7 @@ read_params(Lower *cx, const char *text)
     Params p = {0};
     while (*text) {
         size_t n = strcspn(text, " ,");
-        size_t end = strcspn(text, ",");
+        size_t end = param_len(text);
         p.names[p.len] = intern_n(cx->names, text, n);
         p.needed[p.len++] = n == end;
         text += end;

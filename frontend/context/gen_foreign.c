@@ -69,8 +69,10 @@ read_cell(const char **at, char *out)
 {
     const char *p = *at + strspn(*at, " ");
     bool is_text = *p == '"';
-    for (p += is_text; *p && *p != (is_text ? '"' : ','); p++)
+    for (p += is_text; *p && *p != (is_text ? '"' : ','); p++) {
+        p += *p == '\\';
         *out++ = *p;
+    }
     *out = '\0';
     p += is_text && *p;
     p += strspn(p, " ");

@@ -47,12 +47,20 @@ out_of_range(Arena *a, const RtSet *set, DType t)
                       (long long)int_min(t), (long long)int_max(t));
 }
 
+/* Whether it has the mark of a hexadecimal number, which C reads and neither
+ * programs nor tables have. */
+static bool
+is_hex(const char *text)
+{
+    return strpbrk(text, "xX") != NULL;
+}
+
 static bool
 read_float(const char *text, DType t, Scalar *out)
 {
     char *end;
     *out = scalar_float(t, strtod(text, &end));
-    return end != text && !*end;
+    return end != text && !*end && !is_hex(text);
 }
 
 /* Whether the text is a number and x is infinite. */
@@ -73,16 +81,13 @@ underflows(const char *text, Scalar x)
 }
 
 /* Whether the text is an integer: decimal, whatever zeros it begins with, as
- * scripts pad numbers; or 0x1f.  errno is set where *out has no place for it.
- */
+ * scripts pad numbers.  errno is set where *out has no place for it. */
 static bool
 is_integer(const char *text, long long *out)
 {
     char *end;
-    const char *digits = text + strspn(text, " +-");
-    bool is_hex = strncasecmp(digits, "0x", 2) == 0;
     errno = 0;
-    *out = strtoll(text, &end, is_hex ? 16 : 10);
+    *out = strtoll(text, &end, 10);
     return end != text && !*end;
 }
 

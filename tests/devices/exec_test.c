@@ -96,7 +96,6 @@ params_have_defaults_and_values(void **state)
     assert_prints(text, set("steps", "-128"), "0.5 -128 False\n");
     assert_prints(text, set("steps", "010"), "0.5 10 False\n");
     assert_prints(text, set("steps", "-089"), "0.5 -89 False\n");
-    assert_prints(text, set("steps", "-0x1f"), "0.5 -31 False\n");
     assert_prints(text, set("on", "true"), "0.5 3 True\n");
     assert_fails(text, set("steps", "128"), STATUS_USAGE,
                  "--set steps=128 is out of the range of i8, -128 to 127");
@@ -104,6 +103,10 @@ params_have_defaults_and_values(void **state)
                  "--set steps=-99999999999999999999 is out of the range of i8");
     assert_fails(text, set("steps", "1.5"), STATUS_USAGE, "the param is i8");
     assert_fails(text, set("steps", "0x"), STATUS_USAGE, "the param is i8");
+    assert_fails(text, set("steps", "-0x1f"), STATUS_USAGE, "the param is i8");
+    assert_fails(text, set("lr", "0x10"), STATUS_USAGE,
+                 "--set lr=0x10: the param is f32, which \"0x10\" is not, and "
+                 "--set lr=0.5 would be");
     assert_fails(text, set("on", "yes"), STATUS_USAGE, "the param is bool");
     assert_prints(text, set("lr", "inf"), "inf 3 False\n");
     assert_fails(text, set("lr", "1e39"), STATUS_USAGE,

@@ -272,8 +272,9 @@ traces_have_threads_and_kernels(void **state)
 {
     const char *path = in_dir("p.trace.json");
     (void)state;
-    run_ok(arena, "tfd-run %s --profile=%s --devices cpu:0-1",
-           compile(slow_line, "0-1"), path);
+    Ran r = run_ok(arena, "tfd-run %s --quiet --profile=%s --devices cpu:0-1",
+                   compile(slow_line, "0-1"), path);
+    assert_string_equal(r.err, ""); /* the tables are for who is not quiet */
     const char *text = text_of(path);
     assert_non_null(strstr(text, "\"args\":{\"name\":\"main\"}"));
     assert_non_null(strstr(text, "\"args\":{\"name\":\"cpu:1\"}"));

@@ -61,6 +61,18 @@ check_shard(Lower *cx, const FeDistDataset *dist, Loc loc)
     return false;
 }
 
+/* Whether .batch(n) can follow: it stacks what is of one shape. */
+static bool
+can_be_batched(Lower *cx, const FeDataset *ds)
+{
+    FeValues leaves = {0};
+    fe_value_leaves(cx->arena, ds->element, &leaves);
+    for (int i = 0; i < leaves.len; i++)
+        if (!ir_type_is_static(leaves.data[i]->type))
+            return false;
+    return true;
+}
+
 /* The pipeline with a batch at its end, and its place; NULL where it is not
  * written in one line. */
 static const char *
@@ -92,14 +104,41 @@ check_rows(Lower *cx, const FeDataset *ds, const IrType *t, const FeArgs *in)
     if (ok)
         return true;
     Loc place;
-    const char *text = batched(cx, ds, in, &place);
+    bool can = can_be_batched(cx, ds);
+    const char *text = can ? batched(cx, ds, in, &place) : NULL;
+    const char *note =
+        can ? "end the pipeline in .batch(n)"
+            : "what a map after .batch(n) gives begins with the rows of the "
+              "batch, all of them: compute other values in the step, or by a "
+              "map before .batch(n)";
     fe_error_show(cx, in->loc, text ? place : NO_LOC,
                   text ? fe_format(cx, "end it in .batch(n), as in %s", text)
-                       : "end the pipeline in .batch(n)",
+                       : note,
                   "a distributed dataset has batches, and each element of this "
                   "one is %s, not rows of a batch",
                   fe_type_text(cx, t));
     return false;
+}
+
+/* A zip of batches with what is no batch, or one of another size, is none. */
+static void
+refuse_unbatched(Lower *cx, const FeDataset *ds, const FeArgs *in)
+{
+    Loc place;
+    bool can = can_be_batched(cx, ds);
+    const char *text = can ? batched(cx, ds, in, &place) : NULL;
+    const char *note =
+        can ? "add .batch(n) to it: n is the global batch"
+            : "what stands beside its batches has other sizes: zip first, and "
+              "make batches of the pairs, as in a.zip(b).batch(n)";
+    fe_error_show(cx, in->loc, text ? place : NO_LOC,
+                  text ? fe_format(cx,
+                                   "write %s here: its number is that of "
+                                   "the global batch",
+                                   text)
+                       : note,
+                  "distribute takes a dataset of batches, and this one has "
+                  "none");
 }
 
 static bool
@@ -107,16 +146,7 @@ check_batched(Lower *cx, FeDataset *ds, const FeArgs *in)
 {
     FeValues leaves = {0};
     if (ds->batch == 0) {
-        Loc place;
-        const char *text = batched(cx, ds, in, &place);
-        fe_error_show(cx, in->loc, text ? place : NO_LOC,
-                      text ? fe_format(cx,
-                                       "write %s here: its number is that of "
-                                       "the global batch",
-                                       text)
-                           : "add .batch(n) to it: n is the global batch",
-                      "distribute takes a dataset of batches, and this one has "
-                      "none");
+        refuse_unbatched(cx, ds, in);
         return false;
     }
     fe_value_leaves(cx->arena, ds->element, &leaves);

@@ -202,21 +202,26 @@ read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
 
 /* ---- numbers ------------------------------------------------------------ */
 
-/* The row i of a share of the batch. */
+/* The row i of a share of the batch; of a batch, in a function of a dataset. */
 static bool
 refuse_row(Lower *cx, int64_t i, const FeIndex *x, Loc loc)
 {
+    bool is_whole = cx->context == FE_DATA;
     const char *note = NULL;
-    if (i >= 0 && x->axis == 0)
+    if (is_whole)
+        note = "a map before .batch(n) has each row by itself, and "
+               ".batch(n, drop_remainder = true) makes batches of n rows";
+    else if (i >= 0 && x->axis == 0)
         note =
             fe_format(cx,
                       "all_reduce(sum, sum(%s[[%lld]], axis = 0)) is the "
                       "sum of the rows %lld of all shares that have one",
                       fe_operand_text(cx, x->of), (long long)i, (long long)i);
-    fe_error_note(cx, loc, note,
-                  "there may be no row %lld: how many rows a share of the "
-                  "batch has is known only when the program runs",
-                  (long long)i);
+    fe_error_note(
+        cx, loc, note,
+        "there may be no row %lld: how many rows %s has is known only "
+        "when the program runs",
+        (long long)i, is_whole ? "a batch" : "a share of the batch");
     return false;
 }
 

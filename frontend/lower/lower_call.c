@@ -356,13 +356,35 @@ fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
     }
 }
 
+/* Whether the fields of a named tuple, in order, are to fill the parameters: as
+ * many, at least two of which need a value.  None has the name of another
+ * field, which would be mistaken for it. */
+static bool
+fills_params(const FeNest *nest, const AstList *params)
+{
+    int needed = 0;
+    if (nest->kind != NEST_NAMED || nest->len != params->len)
+        return false;
+    for (int i = 0; i < nest->len; i++) {
+        const AstNode *formal = params->data[i];
+        needed += !formal->formal.value;
+        for (int k = 0; k < nest->len; k++)
+            if (k != i && strcmp(nest->names[k], formal->formal.name) == 0)
+                return false;
+    }
+    return needed > 1;
+}
+
 /* Whether a tuple given to f is to fill its parameters. */
 static bool
 is_spread(const FeValue *f, int n, FeValue *const *values)
 {
-    return n == 1 && values[0]->kind == FE_NEST &&
-           values[0]->nest.kind == NEST_TUPLE && f->kind == FE_FUNC &&
-           f->func.fn->fn.params.len != 1;
+    if (n != 1 || values[0]->kind != FE_NEST || f->kind != FE_FUNC)
+        return false;
+    const FeNest *nest = &values[0]->nest;
+    const AstList *params = &f->func.fn->fn.params;
+    return nest->kind == NEST_TUPLE ? params->len != 1
+                                    : fills_params(nest, params);
 }
 
 FeValue *

@@ -280,6 +280,27 @@ taken_apart_note(Lower *cx, const FeCall *call, const AstList *params)
         fe_ast_text(cx->arena, arg->node), call->name, names);
 }
 
+/* One element of a dataset, a named tuple whose fields are not the parameters:
+ * "the argument is (x: ..., y: ...)". */
+static const char *
+named_fields_note(Lower *cx, const FeCall *call)
+{
+    const FeArg *arg = call->args;
+    const FeNest *nest =
+        call->num_args == 1 && !arg->node && arg->value->kind == FE_NEST
+            ? &arg->value->nest
+            : NULL;
+    if (!nest || nest->kind != NEST_NAMED || !nest->len)
+        return NULL;
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < nest->len; i++)
+        str_addf(&s, "%srow.%s", i ? ", " : "", nest->names[i]);
+    return fe_format(cx,
+                     "it is called with one named tuple, which fn(row) takes: "
+                     "its fields are %s",
+                     str_text(&s));
+}
+
 /* The call with the argument, for a number of which an example can be given. */
 static const char *
 missing_note(Lower *cx, const FeCall *call, const AstList *params,
@@ -290,8 +311,9 @@ missing_note(Lower *cx, const FeCall *call, const AstList *params,
     } examples[] = {{"n_in", "4"},  {"n_out", "4"}, {"width", "8"}, {"n", "10"},
                     {"heads", "2"}, {"size", "3"},  {"lr", "0.01"}};
     const char *apart = taken_apart_note(cx, call, params);
-    if (apart)
-        return apart;
+    const char *fields = named_fields_note(cx, call);
+    if (apart || fields)
+        return apart ? apart : fields;
     Loc loc = call->loc;
     Loc end = {loc.line, loc.col + loc.len - 1, 0, loc.file};
     const char *is = signature(cx, call->name, params);

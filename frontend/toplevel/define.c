@@ -8,6 +8,7 @@
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
 #include "frontend/toplevel/toplevel.h"
 
 #include <assert.h>
@@ -21,6 +22,29 @@ text_after(const char *define, const char *name)
     size_t n = strlen(name);
     bool is_it = strncmp(define, name, n) == 0 && define[n] == '=';
     return is_it ? define + n + 1 : NULL;
+}
+
+/* The number v as a value of the dtype that the const's own value has, if that
+ * is a scalar and v has none. */
+static FeValue *
+of_own_dtype(Lower *cx, const char *define, const AstNode *original, FeValue *v,
+             Loc loc)
+{
+    Scalar s;
+    const FeValue *own = original->kind == AST_NUMBER || v->kind != FE_CONST
+                             ? v
+                             : fe_eval(cx, original);
+    if (own == v || own->kind != FE_CONST || own->constant.untyped)
+        return v;
+    DType t = own->constant.scalar.dtype;
+    if (t == DT_bool && v->constant.scalar.dtype != DT_bool)
+        return fe_error(cx, loc,
+                        "-D %s: the const is true or false, and no number",
+                        define);
+    if (!v->constant.untyped)
+        return v;
+    return fe_constant_as(cx, v, t, loc, &s) ? fe_value_scalar(cx->arena, s)
+                                             : &fe_poison;
 }
 
 /* A source of its own, so that messages show the option. */
@@ -46,7 +70,8 @@ parse_define(Lower *cx, const char *name, const char *value,
                                        fe_ast_text(cx->arena, original)),
                              "-D %s=%s is no value: there is no const \"%s\"",
                              name, value, given->name.text);
-    return fe_eval(cx, given);
+    return of_own_dtype(cx, fe_format(cx, "%s=%s", name, value), original,
+                        fe_eval(cx, given), given->loc);
 }
 
 FeValue *

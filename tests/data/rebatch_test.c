@@ -71,6 +71,12 @@ static const Row rows[] = {
      {.stages = RANGE(0, 5) BATCH(4) "map @halves : f32[b4]\n", .workers = 2,
       .shard = "off"},
      "[0.0 0.5]; [1.0 1.5]; [2.0]; [] | [0.0 0.5]; [1.0 1.5]; [2.0]; []"},
+    {"steps of no rows between others",
+     {.stages = RANGE(0, 8) BATCH(4) "map @halves : f32[b4]\n", .workers = 3,
+      .shard = "off"},
+     "[0.0 0.5]; [1.0 1.5]; []; [2.0 2.5]; [3.0 3.5]; [] | "
+     "[0.0 0.5]; [1.0 1.5]; []; [2.0 2.5]; [3.0 3.5]; [] | "
+     "[0.0 0.5]; [1.0 1.5]; []; [2.0 2.5]; [3.0 3.5]; []"},
 
     /* ---- workers, by file: those named a-b have the bytes a to b ---- */
     {"INP-37",

@@ -508,27 +508,42 @@ last_reduction(const KBlock *b)
     return n;
 }
 
-/* Up to the last reduction by all threads, then by those of stripe 0. */
+/* The reductions, and what their elements follow from, by all threads. */
 static void
-emit_column(Ptx *p, const KBlock *b)
+reduce_column(Ptx *p, const KBlock *b, const KNode *last, const PtxSlice *needs)
 {
-    Emit *e = &p->e;
-    BeUnit *u = e->u;
-    const KNode *last = last_reduction(b), *done = NULL;
+    const KNode *done = NULL;
     for (const KNode *n = b->first; n != last->next; n = n->next) {
         if (n->kind != K_REDUCE) {
-            be_emit_node(e, n);
+            if (be_ptx_slice_has(needs, n))
+                be_emit_node(&p->e, n);
         } else if (!done || n->id > done->id) {
             Members m = find_members(p, n);
             reduce_members(p, &m);
             done = m.nodes[m.num - 1];
         }
     }
+}
+
+/* The rest by the threads of stripe 0: others may not read what these have
+ * overwritten. */
+static void
+emit_column(Ptx *p, const KBlock *b)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    const KNode *last = last_reduction(b);
+    PtxSlice needs = be_ptx_slice_of_elements(e, b);
+    reduce_column(p, b, last, &needs);
     Val first = be_icmp(u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
     PtxIf i = be_ptx_if(p, be_and(u, first, p->active));
     p->together = false;
-    for (const KNode *n = last->next; n; n = n->next)
-        be_emit_node(e, n);
+    bool is_after = false;
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind != K_REDUCE && (is_after || !be_ptx_slice_has(&needs, n)))
+            be_emit_node(e, n);
+        is_after |= n == last;
+    }
     p->together = true;
     be_ptx_end_if(p, &i, NULL, NULL);
 }

@@ -226,6 +226,9 @@ bool be_ptx_slice_has(const PtxSlice *s, const KNode *n);
 void be_ptx_slice_add_uses(PtxSlice *s, KNode *n);
 /* Adds what nodes of a block that s has use. */
 void be_ptx_slice_close(PtxSlice *s, const KBlock *b);
+/* What the elements of a block's reductions follow from, within it; an element
+ * may be a value that does not change along its reduction. */
+PtxSlice be_ptx_slice_of_elements(const Emit *e, const KBlock *b);
 /* The nodes of a block that s has. */
 void be_ptx_slice_emit(Emit *e, const PtxSlice *s, const KBlock *b);
 

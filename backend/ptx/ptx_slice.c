@@ -43,6 +43,21 @@ be_ptx_slice_close(PtxSlice *s, const KBlock *b)
             be_ptx_slice_add_uses(s, n);
 }
 
+PtxSlice
+be_ptx_slice_of_elements(const Emit *e, const KBlock *b)
+{
+    PtxSlice s = be_ptx_slice_new(e);
+    for (KNode *n = b->first; n; n = n->next) {
+        if (n->kind != K_REDUCE)
+            continue;
+        s.values[n->reduce.element->id] = true;
+        for (KNode *inner = n->reduce.body.first; inner; inner = inner->next)
+            be_ptx_slice_add_uses(&s, inner);
+    }
+    be_ptx_slice_close(&s, b);
+    return s;
+}
+
 void
 be_ptx_slice_emit(Emit *e, const PtxSlice *s, const KBlock *b)
 {

@@ -42,29 +42,11 @@ number_of(const BeKernel *k, const KNode *reduction)
     return number;
 }
 
-/* What the elements of the item's reductions follow from; an element may be a
- * value that does not change along the reduction. */
-static PtxSlice
-slice_of_elements(const Emit *e)
-{
-    PtxSlice s = be_ptx_slice_new(e);
-    const KBlock *body = &e->k->body;
-    for (KNode *n = body->first; n; n = n->next) {
-        if (n->kind != K_REDUCE)
-            continue;
-        s.values[n->reduce.element->id] = true;
-        for (KNode *inner = n->reduce.body.first; inner; inner = inner->next)
-            be_ptx_slice_add_uses(&s, inner);
-    }
-    be_ptx_slice_close(&s, body);
-    return s;
-}
-
 /* Whether an item is reductions of which none needs another one. */
 static bool
 is_independent(const Emit *e)
 {
-    PtxSlice s = slice_of_elements(e);
+    PtxSlice s = be_ptx_slice_of_elements(e, &e->k->body);
     for (const KNode *n = e->k->body.first; n; n = n->next)
         if (n->kind == K_LOOP ||
             (n->kind == K_REDUCE && be_ptx_slice_has(&s, n)))
@@ -185,7 +167,7 @@ be_ptx_emit_chunks(Ptx *p)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
-    PtxSlice slice = slice_of_elements(e);
+    PtxSlice slice = be_ptx_slice_of_elements(e, &e->k->body);
     be_ptx_panels_begin(p);
     Val chunks = num_chunks(p);
     Val work = be_mul(u, be_space_size(e, &p->shape.work), chunks);

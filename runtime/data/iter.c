@@ -52,13 +52,14 @@ function_of_client(RtDataClient *c, const char *name)
 }
 
 /* A step that its taker makes is not left half made for an interrupt, unless it
- * takes unexpectedly long: state that is torn cannot be saved. */
+ * takes unexpectedly long: state that is torn cannot be saved.  Less than the
+ * watchdog gives a run that is to stop. */
 static bool
 has_patience(const RtIter *it)
 {
-    enum { PATIENCE = 1 }; /* seconds */
+    static const double patience = 0.2; /* seconds */
     return !it->taker_makes || !rt_iter_is_stopped(it) ||
-           clock_seconds() - it->making_since < PATIENCE;
+           clock_seconds() - it->making_since < patience;
 }
 
 static bool

@@ -73,6 +73,24 @@ static const char sums[] =
     "  for x in distribute(train) { print(\"{reduce(sum, run step(x))}\") }\n"
     "}\n";
 
+/* The gradient of c is two sums and two values, one of which it overwrites. */
+static const char overwritten[] =
+    "var w: f32[2, 130, 17] = f32(reshape(iota((4420,)) * 49 % 5 - 2, "
+    "(2, 130, 17)))\n"
+    "fn step() {\n"
+    "  let x = top_k(w, 1).0\n"
+    "  let c = einsum(\"abc,abc->a\", x, x) * 0.1\n"
+    "  let large = max(c, x)\n"
+    "  mut e = c\n"
+    "  e[iota((17,)) % 2] += c[0]\n"
+    "  let small = min(c, x)\n"
+    "  let loss = sum(large * f32(reshape(iota((520,)) % 3, (2, 130, "
+    "2)))) + sum(e * f32(reshape(iota((2,)) * 5 % 3 - 1, (2,)))) + "
+    "sum(small * f32(reshape(iota((520,)) % 3, (2, 130, 2))))\n"
+    "  return sum(grad(loss, w))\n"
+    "}\n"
+    "main { print(\"{run step()}\") }\n";
+
 static const char large[] = "var v: i32 = 0\n"
                             "fn step() {\n"
                             "  for i in 0..9000 { v += i }\n"
@@ -117,9 +135,9 @@ bits_are_those_of_the_cpu(void **state)
     static const struct {
         const char *name;
         int seeds;
-    } rows[] = {{"small", 20},   {"linear", 5}, {"schedule", 1},
-                {"branches", 3}, {"large", 1},  {"metric", 1},
-                {"sums", 3}};
+    } rows[] = {{"small", 20},   {"linear", 5},     {"schedule", 1},
+                {"branches", 3}, {"large", 1},      {"metric", 1},
+                {"sums", 3},     {"overwritten", 1}};
     Arena *a = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *plan = plan_of(a, rows[i].name);
@@ -625,6 +643,7 @@ make_programs(void **state)
     write_text(in_dir("branches.tfd"), branches);
     write_text(in_dir("large.tfd"), large);
     write_text(in_dir("sums.tfd"), sums);
+    write_text(in_dir("overwritten.tfd"), overwritten);
     return 0;
 }
 

@@ -360,33 +360,33 @@ static const Pipe cheap = {.stages = "range start=0 stop=10000000 : i64\n"
                                      "batch size=2 drop_remainder=0 : i64[b2]",
                            .threads = true};
 
-/* Takes steps until they are made by the calling thread, which they are once
- * that is known to be cheaper than to wake another; the next step's number. */
-static int64_t
-take_until_cheap(const PipeRun *run)
+/* A run whose steps are made by the calling thread, which they are once that is
+ * known to be cheaper than to wake another; the next step's number. */
+static PipeRun
+begin_cheap(int64_t *step)
 {
     enum { MOST = 1000000 };
-    int64_t step = 0;
-    for (; pipe_thread != gettid() && step < MOST; step++) {
-        assert_null(rt_iter_next(run->it));
-        const int64_t *x = rt_iter_data(run->it, 0, 0);
-        assert_int_equal(x[0], 2 * step);
+    PipeRun run = pipe_run(arena, &cheap);
+    pipe_thread = 0;
+    assert_null(rt_iter_open(run.it, 0));
+    for (*step = 0; pipe_thread != gettid() && *step < MOST; ++*step) {
+        assert_null(rt_iter_next(run.it));
+        const int64_t *x = rt_iter_data(run.it, 0, 0);
+        assert_int_equal(x[0], 2 * *step);
     }
-    if (step == MOST)
+    if (*step == MOST)
         fail_msg("no step of %d is made by its taker", MOST);
-    return step;
+    return run;
 }
 
 static void
 a_cheap_step_is_made_by_its_taker(void **state)
 {
+    int64_t step;
     (void)state;
     if (is_sanitized())
         return; /* no step is cheap there */
-    pipe_thread = 0;
-    PipeRun run = pipe_run(arena, &cheap);
-    assert_null(rt_iter_open(run.it, 0));
-    int64_t step = take_until_cheap(&run);
+    PipeRun run = begin_cheap(&step);
     PipeRun other = pipe_archive(arena, &cheap, &run);
     for (int i = 0; i < 1000; i++, step++) {
         assert_null(rt_iter_next(run.it));
@@ -404,14 +404,12 @@ static void
 a_step_that_its_taker_makes_is_stopped_late(void **state)
 {
     enum { STEPS = 20 };
+    int64_t step;
     bool more;
     (void)state;
     if (is_sanitized())
         return; /* no step is cheap there */
-    pipe_thread = 0;
-    PipeRun run = pipe_run(arena, &cheap);
-    assert_null(rt_iter_open(run.it, 0));
-    int64_t step = take_until_cheap(&run);
+    PipeRun run = begin_cheap(&step);
     atomic_store(&pipe_slow, 2 * (step + STEPS));
     atomic_store(&pipe_stopped, true);
     for (int i = 0; i < STEPS; i++)

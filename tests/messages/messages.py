@@ -280,6 +280,16 @@ def shown_format(format):
     return PLACE.sub(lambda m: "%" if m[0] == "%%" else "…", format)
 
 
+CONDITIONS = re.compile(r"(?:\{:[?!]\})+")  # ir/base/number/format.h
+
+
+def alternatives(part):
+    """What is said with a part: its text up to the first condition, alone or
+    with that behind one of them."""
+    begin, *conditional = CONDITIONS.split(part)
+    return {begin, *(begin + text for text in conditional)}
+
+
 class Log:
     """The records of the suites."""
 
@@ -304,7 +314,7 @@ class Log:
                 self.said[format].add(text)
                 self.suites[format].add(suite)
                 if kind == "part":
-                    self.parts.add(text)
+                    self.parts |= alternatives(text)
                 elif format == text:
                     self.whole.add(text)
 

@@ -102,7 +102,9 @@ show_line(const RtRun *run, const RtLines *lines, int i)
 }
 
 /* The step failed in some process, and over a link the chief cannot have what
- * it printed before: each process shows its own, where it says why it ends. */
+ * it printed before: each process shows its own, where it says why it ends.  If
+ * the wait for the chief was ended, it may have them: better twice than never.
+ */
 static void
 show_own_lines(RtRun *run)
 {

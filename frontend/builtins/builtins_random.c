@@ -630,8 +630,7 @@ check_bounds(Lower *cx, const FeArgs *in, DType t)
                       "no number is from %lld up to but not %lld",
                       (long long)low, (long long)high);
     else if (__builtin_sub_overflow(high, low, &numbers))
-        fe_error(cx, in->loc,
-                 "randint draws from less than 2^63 numbers");
+        fe_error(cx, in->loc, "randint draws from less than 2^63 numbers");
     else if (!fits(low, t) || !fits(high - 1, t))
         fe_error_note(cx, in->loc, "give it a wider dtype",
                       "randint draws %s here, and not all from %lld up to but "
@@ -642,10 +641,15 @@ check_bounds(Lower *cx, const FeArgs *in, DType t)
     return false;
 }
 
-/* high - low; 1 where that is not between 1 and the greatest number. */
+/* high - low, which check_bounds has looked at where both are known; of others
+ * 1 where that is not between 1 and the greatest number. */
 static IrValue *
-count_numbers(const Draw *d, IrValue *low, IrValue *high)
+count_numbers(const Draw *d, const FeArgs *in, IrValue *low, IrValue *high)
 {
+    int64_t from, to;
+    if (fe_value_is_int(fe_arg(in, 0), &from) &&
+        fe_value_is_int(fe_arg(in, 1), &to))
+        return integer(d, to - from);
     IrValue *one = integer(d, 1);
     IrValue *some = op2(d, OP_gt, high, low);
     IrValue *n = op2(d, OP_maximum, op2(d, OP_sub, high, low), one);
@@ -669,7 +673,7 @@ fe_builtin_randint(Lower *cx, const FeArgs *in)
     IrValue *high = read_integer(&d, fe_arg(in, 1), "high", fe_arg_loc(in, 1));
     if (!low || !high)
         return &fe_poison;
-    IrValue *x = op2(&d, OP_mod, d.bits, count_numbers(&d, low, high));
+    IrValue *x = op2(&d, OP_mod, d.bits, count_numbers(&d, in, low, high));
     x = op2(&d, OP_add, x, low);
     return fe_value_tensor(cx->arena, ir_build_cast(d.b, x, t, in->loc));
 }

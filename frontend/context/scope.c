@@ -380,6 +380,15 @@ name_call(Lower *cx, const char *name, const char *args)
                 : NULL;
 }
 
+/* What is written in place of a call of a name that is unknown (calls.def);
+ * args are those of the call, or NULL.  NULL: that is not known. */
+static const char *
+call_note(Lower *cx, const char *name, const char *args)
+{
+    const char *call = fe_hint_call(name);
+    return call ? fe_filled(cx, call, args ? args : "x", args) : NULL;
+}
+
 /* Of torch.zeros(3): that name without its module, as a variable where it is
  * declared.  rest is the line from the "." on. */
 static const char *
@@ -409,9 +418,9 @@ module_note(Lower *cx, const char *module, const char *rest)
         return fe_format(cx, "members are named without self: write %s%s%s%s",
                          name, args ? "(" : "", args ? args : "",
                          args ? ")" : "");
-    const char *call = fe_hint_call(name);
+    const char *call = call_note(cx, name, args);
     if (call)
-        return fe_filled(cx, call, args ? args : "x", args);
+        return call;
     const char *here = args ? module_call(cx, module, theirs_name, args) : NULL;
     if (here)
         return fe_format(cx, "names have no module before them: write %s",
@@ -445,9 +454,8 @@ called_member(const char *rest)
 static const char *
 member_call_note(Lower *cx, const char *rest, int n)
 {
-    const char *call = fe_hint_call(fe_format(cx, "%.*s", n, rest + 1));
-    const char *args = arguments_in(cx, rest + 1 + n);
-    return call ? fe_filled(cx, call, args ? args : "x", args) : NULL;
+    return call_note(cx, fe_format(cx, "%.*s", n, rest + 1),
+                     arguments_in(cx, rest + 1 + n));
 }
 
 /* What is declared as name, by how it is used: a.b has a field. */
@@ -486,13 +494,12 @@ name_note(Lower *cx, const char *name, const char *rest)
         return fe_format(cx, "it is in the standard library: use %s", library);
     if (fe_hint_is_module(name))
         return module_note(cx, name, rest);
-    const char *call = fe_hint_call(name);
+    const char *call = call_note(cx, name, args);
     if (call) {
-        const char *text = fe_filled(cx, call, args ? args : "x", args);
         bool is_computed = strncmp(call, "write clip(", 11) == 0;
         return !cx->block && is_computed
-                   ? fe_format(cx, "in main or in a function %s", text)
-                   : text;
+                   ? fe_format(cx, "in main or in a function %s", call)
+                   : call;
     }
     const char *here = args ? name_call(cx, name, args) : NULL;
     if (here)
@@ -623,13 +630,12 @@ member_note(Lower *cx, const FeScope *space, const char *what, const char *name,
     const char *near = fe_nearest_member(cx, space, name);
     const char *ours = fe_hint_foreign(name);
     const char *args = fe_arguments_behind(cx, loc);
-    const char *call = fe_hint_call(name);
     if (ours && fe_scope_find(space, intern(cx->names, ours)))
         near = ours;
     if (near)
         return ours_note(cx, name, near, args);
-    return call ? fe_filled(cx, call, args ? args : "x", args)
-                : fe_elsewhere_note(cx, what, name);
+    const char *call = call_note(cx, name, args);
+    return call ? call : fe_elsewhere_note(cx, what, name);
 }
 
 FeValue *

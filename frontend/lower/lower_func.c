@@ -280,8 +280,8 @@ taken_apart_note(Lower *cx, const FeCall *call, const AstList *params)
         fe_ast_text(cx->arena, arg->node), call->name, names);
 }
 
-/* One element of a dataset, a named tuple whose fields are not the parameters:
- * "the argument is (x: ..., y: ...)". */
+/* Of a call with one element of a dataset, a named tuple whose fields are not
+ * the parameters; NULL for other calls. */
 static const char *
 named_fields_note(Lower *cx, const FeCall *call)
 {

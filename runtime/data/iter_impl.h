@@ -62,7 +62,7 @@ struct RtIter {
     bool shares_steps;       /* a worker has a ring */
     _Atomic int64_t cost_ns; /* of making a step */
     pthread_mutex_t work; /* held while a slot is filled or all is archived; of
-                             the four below */
+                             what follows, down to more */
     uint64_t next_made;   /* number of the next step to make */
     double making_since;  /* on the clock of clock_seconds() */
     bool taker_makes;     /* the step, instead of the thread */

@@ -319,9 +319,9 @@ find_ends(Lower *cx, IrValue *index, Loc loc, IrValue **low, IrValue **high)
 }
 
 /* What is wrong and both repairs; one index is the least and the greatest. */
-#define WRONG_ONE "%s{" FORMAT_COUNTS "}%s{" FORMAT_NEGATIVE "}%s"
+#define WRONG_ONE "%s{" FORMAT_IF_COUNT "}%s{" FORMAT_IF_NEGATIVE "}%s"
 #define WRONG_SEVERAL                                                          \
-    "%s{" FORMAT_COUNTS "}{" FORMAT_COUNTS "}%s{" FORMAT_NEGATIVE "}%s"
+    "%s{" FORMAT_IF_COUNT "}{" FORMAT_IF_COUNT "}%s{" FORMAT_IF_NEGATIVE "}%s"
 
 /* The format is of the index, or of the least and the greatest of several, and
  * of their end; behind it is the repair of what they are. */

@@ -258,8 +258,8 @@ text_depends_on_an_index(void **state)
                  {-1, 4, "-1 to 4: none below 0, as -1"},
                  {0, INT64_MAX, "0 to 9223372036854775807"}};
     const char *format =
-        "{} to {}{" FORMAT_COUNTS "}{" FORMAT_COUNTS "}: {" FORMAT_COUNT
-        "}{" FORMAT_NEGATIVE "}: none below 0, as {}";
+        "{} to {}{" FORMAT_IF_COUNT "}{" FORMAT_IF_COUNT "}: {" FORMAT_COUNT
+        "}{" FORMAT_IF_NEGATIVE "}: none below 0, as {}";
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FormatArg low = {.dtype = DT_i64, .data = &cases[i].least};
@@ -270,9 +270,9 @@ text_depends_on_an_index(void **state)
         assert_string_equal(str_text(&s), cases[i].want);
     }
     DType t = DT_i32;
-    assert_null(format_check(arena, "{" FORMAT_NEGATIVE "}", 1, &t));
+    assert_null(format_check(arena, "{" FORMAT_IF_NEGATIVE "}", 1, &t));
     assert_string_equal(
-        format_check_written(arena, "{" FORMAT_COUNTS "}", 1, &t),
+        format_check_written(arena, "{" FORMAT_IF_COUNT "}", 1, &t),
         "the format \"?\" does not fit i32: it has no such type of format");
 }
 

@@ -12,9 +12,9 @@
 
 enum { MAX_WIDTH = 500, MAX_PRECISION = 100 };
 
-#define COUNT 'n'    /* FORMAT_COUNT */
-#define COUNTS '?'   /* FORMAT_COUNTS */
-#define NEGATIVE '!' /* FORMAT_NEGATIVE */
+#define COUNT 'n'       /* FORMAT_COUNT */
+#define IF_COUNT '?'    /* FORMAT_IF_COUNT */
+#define IF_NEGATIVE '!' /* FORMAT_IF_NEGATIVE */
 
 /* ---- reading formats --------------------------------------------------- */
 
@@ -24,10 +24,10 @@ static const struct {
     char type;
     const char *takes;
 } format_types[] = {
-    {'d', "i"},  {'x', "i"},   {'X', "i"},    {'b', "i"},
-    {'o', "i"},  {'e', "if"},  {'E', "if"},   {'f', "if"},
-    {'F', "if"}, {'g', "if"},  {'G', "if"},   {'%', "if"},
-    {'s', "u"},  {COUNT, "i"}, {COUNTS, "i"}, {NEGATIVE, "i"},
+    {'d', "i"},  {'x', "i"},   {'X', "i"},      {'b', "i"},
+    {'o', "i"},  {'e', "if"},  {'E', "if"},     {'f', "if"},
+    {'F', "if"}, {'g', "if"},  {'G', "if"},     {'%', "if"},
+    {'s', "u"},  {COUNT, "i"}, {IF_COUNT, "i"}, {IF_NEGATIVE, "i"},
 };
 
 static bool
@@ -475,7 +475,7 @@ next_piece(const char **at)
 static bool
 is_condition(const Piece *p)
 {
-    return p->len == 1 && (*p->text == COUNTS || *p->text == NEGATIVE);
+    return p->len == 1 && (*p->text == IF_COUNT || *p->text == IF_NEGATIVE);
 }
 
 /* Whether the text behind it is, where is_there says so of the text before. */
@@ -483,7 +483,8 @@ static bool
 holds(const Piece *p, const FormatArg *arg, bool is_there)
 {
     int64_t i = scalar_load(arg->dtype, arg->data, 0).i;
-    return *p->text == NEGATIVE ? i < 0 : is_there && i >= 0 && i < INT32_MAX;
+    return *p->text == IF_NEGATIVE ? i < 0
+                                   : is_there && i >= 0 && i < INT32_MAX;
 }
 
 void
@@ -513,7 +514,7 @@ check_piece(Arena *a, const Piece *p, DType t, bool is_written)
     const char *why = MESSAGE("it is none");
     if (read_spec(p->text, p->len, &spec)) {
         if (is_written &&
-            is_in(spec.type, (char[]){COUNT, COUNTS, NEGATIVE, 0}))
+            is_in(spec.type, (char[]){COUNT, IF_COUNT, IF_NEGATIVE, 0}))
             spec.type = '\a'; /* none */
         why = spec_problem(&spec, t);
     }

@@ -35,8 +35,8 @@ void format_text(Str *out, const char *text, int num, const FormatArg *args);
 /* Formats that print nothing, which such messages have also: the text behind
  * the first is there where an integer can be a count, the text behind the other
  * where it is below 0. */
-#define FORMAT_COUNTS ":?"
-#define FORMAT_NEGATIVE ":!"
+#define FORMAT_IF_COUNT ":?"
+#define FORMAT_IF_NEGATIVE ":!"
 
 /* Appends one value; spec is the text after the colon, of len bytes. */
 void format_value(Str *out, const char *spec, size_t len, const FormatArg *arg);

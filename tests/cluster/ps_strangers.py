@@ -50,11 +50,14 @@ ENOUGH = 30  # copies, of which some cannot be read
 
 
 def memory(pid):
+    """In bytes: none once it has ended."""
     with open(f"/proc/{pid}/status") as f:
-        return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1]) << 10
+        resident = re.search(r"VmRSS:\s+(\d+)", f.read())
+    return int(resident[1]) << 10 if resident else 0
 
 
 def descriptors(pid):
+    """How many, of a process that nobody has waited for yet."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 

@@ -112,6 +112,10 @@ assert_has_row(const char *table, const char *name)
 
 /* ---- tests -------------------------------------------------------------- */
 
+/* Runs of which one must be undisturbed: a busy machine may take a core away
+ * for longer than a step is. */
+enum { ATTEMPTS = 3 };
+
 /* Of the lines that compute: a busy machine may let main wait for longer. */
 static const char *
 first_that_computes(const char *rows)
@@ -130,10 +134,13 @@ static void
 the_slow_line_comes_first(void **state)
 {
     (void)state;
-    const char *json = json_of(compile(slow_line, "0"), "");
-    const char *first = first_that_computes(table_of(json, "line"));
-    if (strncmp(first, "p.tfd:8\"", 8) != 0)
-        fail_msg("not line 8: %.60s", first);
+    const char *plan = compile(slow_line, "0"), *first = "";
+    for (int i = 0; i < ATTEMPTS; i++) {
+        first = first_that_computes(table_of(json_of(plan, ""), "line"));
+        if (strncmp(first, "p.tfd:8\"", 8) == 0)
+            return;
+    }
+    fail_msg("not line 8: %.60s", first);
 }
 
 /* The step is timed by the clock at the ends of steps, rows by marks. */

@@ -7,7 +7,7 @@
 AvailableAccesses
 pass_available_new(Arena *a)
 {
-    return (AvailableAccesses){map_new(a)};
+    return (AvailableAccesses){.arena = a, .ops = map_new(a)};
 }
 
 IrOp *
@@ -30,6 +30,8 @@ forget_written(IrOp *op, void *data)
     AvailableAccesses *l = data;
     if (op->kind == OP_write && pass_available_access(l, op))
         map_set(l->ops, ir_text(op, A_var), NULL);
+    if (op->kind == OP_join || op->kind == OP_done)
+        l->ops = map_new(l->arena);
 }
 
 void

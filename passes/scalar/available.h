@@ -3,7 +3,9 @@
  *
  * During a walk through a block the caller notes reads or writes, and after
  * each operation removes the variables that it writes: so the remaining ones
- * are still valid.
+ * are still valid.  Closures that main scheduled write while it goes on, and
+ * main is to see what they wrote where it waits for them or asks whether they
+ * have ended.
  */
 #ifndef TFD_PASSES_SCALAR_AVAILABLE_H
 #define TFD_PASSES_SCALAR_AVAILABLE_H
@@ -11,6 +13,7 @@
 #include "ir/ir.h"
 
 typedef struct AvailableAccesses {
+    Arena *arena;
     Map *ops; /* of variables by name; NULL: removed */
 } AvailableAccesses;
 
@@ -20,7 +23,8 @@ AvailableAccesses pass_available_new(Arena *a);
 IrOp *pass_available_access(const AvailableAccesses *l, const IrOp *access);
 void pass_available_note(AvailableAccesses *l, IrOp *access);
 
-/* Removes the variables that op or operations in its regions write. */
+/* Removes the variables that op or operations in its regions write; all, where
+ * one of these is a join or done. */
 void pass_available_kill_written(AvailableAccesses *l, IrOp *op);
 
 #endif

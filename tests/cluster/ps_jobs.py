@@ -161,6 +161,16 @@ def failures():
 STATS = re.compile(r"closures +(\d+), (\d+) again .*, (\d+) cancelled")
 
 
+def waits():
+    """Main sees what closures wrote, once it has waited for them."""
+    made = plan(os.path.join(PROGRAMS, "waits.tfd"))
+    alone = run(made)
+    for workers in [1, 3]:
+        served = run(made, "-n", f"workers={workers},ps=2")
+        check(f"what {workers} worker(s) wrote before main goes on",
+              alone[0] == 0 and served[:2] == alone[:2], f"{alone} {served}")
+
+
 def cancels():
     """What is cancelled has no update on any server; what is not has one."""
     made = plan(os.path.join(PROGRAMS, "cancels.tfd"))
@@ -855,6 +865,7 @@ with tempfile.TemporaryDirectory() as folder:
     tutorial()
     one_worker_has_the_bits_of_none()
     failures()
+    waits()
     cancels()
     inputs()
     placement()

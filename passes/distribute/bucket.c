@@ -18,12 +18,15 @@
  *
  * A later all_reduce joins an earlier one by moving up to where its operands
  * are known, and the earlier ones down to there; so it may only join while
- * nothing before that point uses an earlier result.
+ * nothing before that point uses an earlier result.  None passes an assert, as
+ * no start does (schedule.c): a replica whose assertion fails takes part in no
+ * collective after it, and in all before.
  *
  * Programs get their variants for full batches afterwards, so all variants have
  * the same packs in the same order, as devices that run different ones must.
  */
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/minmax.h"
@@ -48,13 +51,58 @@ typedef VEC(Pack *) PackList;
 typedef struct Bucket {
     PassCx *cx;
     PackList packs; /* of the block at hand */
+    OpList asserts; /* of it, and what has one in its regions */
     IrUsers users;  /* of the function */
 } Bucket;
 
-static int
-known_after(const IrOp *op)
+/* ---- where a collective may stand ---------------------------------------- */
+
+static void
+note_assert(IrOp *op, void *data)
 {
-    int last = -1;
+    bool *found = data;
+    *found |= op->kind == OP_assert;
+}
+
+static void
+find_asserts(Bucket *bk, const IrBlock *b)
+{
+    bk->asserts.len = 0;
+    for (IrOp *op = b->first; op; op = op->next) {
+        bool found = false;
+        ir_walk_op(op, note_assert, &found);
+        if (found)
+            VEC_PUSH(bk->cx->arena, bk->asserts, op);
+    }
+}
+
+/* The position of the last assert before op, or -1. */
+static int
+assert_before(const Bucket *bk, const IrOp *op)
+{
+    int position = -1;
+    for (int i = 0; i < bk->asserts.len && bk->asserts.data[i]->id < op->id;
+         i++)
+        position = bk->asserts.data[i]->id;
+    return position;
+}
+
+/* The position of the first assert after op, or INT_MAX. */
+static int
+assert_after(const Bucket *bk, const IrOp *op)
+{
+    for (int i = 0; i < bk->asserts.len; i++)
+        if (bk->asserts.data[i]->id > op->id)
+            return bk->asserts.data[i]->id;
+    return INT_MAX;
+}
+
+/* The position after which op may stand: where its operands are known, and the
+ * assert before it. */
+static int
+known_after(const Bucket *bk, const IrOp *op)
+{
+    int last = assert_before(bk, op);
     for (int i = 0; i < op->num_operands; i++) {
         IrOp *def = op->operands[i]->def;
         if (def && def->block == op->block && def->id > last)
@@ -62,6 +110,8 @@ known_after(const IrOp *op)
     }
     return last;
 }
+
+/* ---- sizes --------------------------------------------------------------- */
 
 static int64_t
 value_bytes(const IrModule *m, const IrValue *v)
@@ -118,8 +168,12 @@ follows_another(const IrOp *op)
 static PackLoad
 load_of(const Bucket *bk, const IrOp *op)
 {
-    return (PackLoad){known_after(op), pass_first_user(&bk->users, op)->id,
-                      bytes_of(bk->cx->m, op)};
+    int used = pass_first_user(&bk->users, op)->id;
+    int asserted = assert_after(bk, op);
+    return (PackLoad){.known = known_after(bk, op),
+                      .needed = min_int(used, asserted),
+                      .by_assert = asserted <= used,
+                      .bytes = bytes_of(bk->cx->m, op)};
 }
 
 static bool
@@ -154,7 +208,10 @@ add_to_pack(Bucket *bk, Pack *p, IrOp *op, const PackLoad *load)
 {
     VEC_PUSH(bk->cx->arena, p->ops, op);
     p->load.known = max_int(p->load.known, load->known);
-    p->load.needed = min_int(p->load.needed, load->needed);
+    if (load->needed < p->load.needed) {
+        p->load.needed = load->needed;
+        p->load.by_assert = load->by_assert;
+    }
     p->load.bytes += load->bytes;
 }
 
@@ -186,14 +243,29 @@ pack_by_bytes(Bucket *bk, const OpList *ops)
 
 /* ---- by cost ------------------------------------------------------------ */
 
+typedef struct Ready {
+    IrOp *op;
+    PackLoad load;
+} Ready;
+
 static int
 compare_readiness(const void *a, const void *b)
 {
-    const IrOp *x = *(IrOp *const *)a, *y = *(IrOp *const *)b;
-    int known_x = known_after(x), known_y = known_after(y);
-    if (known_x != known_y)
-        return known_x < known_y ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
+    const Ready *x = a, *y = b;
+    if (x->load.known != y->load.known)
+        return x->load.known < y->load.known ? -1 : 1;
+    return x->op->id < y->op->id ? -1 : x->op->id > y->op->id;
+}
+
+/* The ops and their loads, in the order in which they are ready. */
+static Ready *
+by_readiness(const Bucket *bk, const OpList *ops)
+{
+    Ready *all = NEW_ARRAY(bk->cx->arena, Ready, (size_t)ops->len);
+    for (int i = 0; i < ops->len; i++)
+        all[i] = (Ready){ops->data[i], load_of(bk, ops->data[i])};
+    qsort(all, (size_t)ops->len, sizeof(Ready), compare_readiness);
+    return all;
 }
 
 /* Closes what does not wait for the next value, and forgets it; *open are the
@@ -226,18 +298,18 @@ find_open(Bucket *bk, const PackCost *cost, PackList *open, const IrOp *op,
 }
 
 static void
-pack_by_cost(Bucket *bk, const IrBlock *b, OpList *ops)
+pack_by_cost(Bucket *bk, const IrBlock *b, const OpList *ops)
 {
     if (!ops->len)
         return;
-    qsort(ops->data, (size_t)ops->len, sizeof(IrOp *), compare_readiness);
-    PackCost cost = pass_pack_cost(bk->cx, b, known_after(VEC_LAST(*ops)));
+    Ready *all = by_readiness(bk, ops);
+    PackCost cost = pass_pack_cost(bk->cx, b, all[ops->len - 1].load.known);
     PackList open = {0};
     for (int i = 0; i < ops->len; i++) {
-        PackLoad load = load_of(bk, ops->data[i]);
-        close_packs(&cost, &open, load.known);
-        add_to_pack(bk, find_open(bk, &cost, &open, ops->data[i], &load),
-                    ops->data[i], &load);
+        const PackLoad *load = &all[i].load;
+        close_packs(&cost, &open, load->known);
+        add_to_pack(bk, find_open(bk, &cost, &open, all[i].op, load), all[i].op,
+                    load);
     }
     for (int i = 0; i < open.len; i++)
         open.data[i]->why = pass_pack_ends(&cost, &open.data[i]->load);
@@ -431,6 +503,7 @@ static void
 bucket_block(Bucket *bk, IrBlock *b)
 {
     pass_index_ops(b);
+    find_asserts(bk, b);
     bk->packs.len = 0;
     OpList by_cost = {0}, by_bytes = {0};
     for (IrOp *op = b->first; op; op = op->next) {

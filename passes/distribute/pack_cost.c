@@ -49,8 +49,10 @@ pass_pack_closes(PackCost *c, const PackLoad *p, int next)
     if (!is_needed && waits)
         return NULL;
     c->link_free = begin + latency + transfer(c, p);
-    return is_needed ? "a result is needed before the next value is ready"
-                     : why_closed(c, p, later - ready);
+    if (!is_needed)
+        return why_closed(c, p, later - ready);
+    return p->by_assert ? "an assert comes before the next value is ready"
+                        : "a result is needed before the next value is ready";
 }
 
 static bool
@@ -64,8 +66,10 @@ pass_pack_ends(const PackCost *c, const PackLoad *p)
 {
     if (p->known == c->last_known)
         return "no value is ready later";
-    return is_urgent(c, p) ? "a result is needed before the others"
-                           : "what is ready later cannot share it";
+    if (!is_urgent(c, p))
+        return "what is ready later cannot share it";
+    return p->by_assert ? "an assert comes before the others"
+                        : "a result is needed before the others";
 }
 
 bool

@@ -32,7 +32,8 @@ typedef struct PackCost {
 /* What closing asks of a pack, and of a value that could join it. */
 typedef struct PackLoad {
     int known;  /* position after which all operands are known; -1: at first */
-    int needed; /* position of the first use of a result */
+    int needed; /* position of the first use of a result, or of an assert */
+    bool by_assert; /* which one */
     int64_t bytes;
 } PackLoad;
 

@@ -449,6 +449,9 @@ bool ir_attrs_equal_options(const IrOp *a, const IrOp *b);
 void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
 /* The same for op and the regions below it. */
 void ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data);
+/* Whether an operation of b, at any depth, does more than give results: writes
+ * a variable, prints, asserts, meets other replicas, takes an element. */
+bool ir_has_effects(const IrBlock *b);
 
 /* Notes after an error or warning: the chain of calls, innermost first, but for
  * the one at `shown`, which is where the message is (NO_LOC: all); a call that

@@ -107,6 +107,20 @@ ir_apply_forwards(IrFunc *fn)
     ir_walk(fn->body, follow_forwards, NULL);
 }
 
+bool
+ir_has_effects(const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op; op = op->next) {
+        IrEffect e = ir_op_info[op->kind].effect;
+        if (e != PURE && e != READS && e != CONTROL)
+            return true;
+        for (int i = 0; i < op->num_regions; i++)
+            if (ir_has_effects(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
 typedef struct Collector {
     Arena *arena;
     VEC(IrOp *) ops;

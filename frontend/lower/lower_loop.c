@@ -6,8 +6,9 @@
  * before, the body is lowered again with that known: the compiler must see
  * drift wherever it begins.
  *
- * A break clears a flag that the loop carries too (FeLoop); a `for` that may be
- * left early is a `while` with a counter.
+ * A break clears a flag that the loop carries too (FeLoop), and the condition
+ * is not evaluated again; a `for` that may be left early is a `while` with a
+ * counter.
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
@@ -29,7 +30,7 @@ typedef struct LoopKind {
     IrOpKind op;
     const char *what; /* "for", "while" */
     /* Whether there is a next iteration: a bool.  (Of a while.) */
-    FeValue *(*condition)(Lower *cx, Loop *l);
+    FeValue *(*condition)(Lower *cx, const Loop *l);
     /* The value that the pattern is bound to; NULL without a pattern. */
     FeValue *(*element)(Lower *cx, Loop *l);
 } LoopKind;
@@ -63,19 +64,19 @@ counted_element(Lower *cx, Loop *l)
 }
 
 static FeValue *
-counted_condition(Lower *cx, Loop *l)
+counted_condition(Lower *cx, const Loop *l)
 {
     return fe_binary(cx, AST_OP_LT, l->index->value, l->count, l->loc);
 }
 
 static FeValue *
-while_condition(Lower *cx, Loop *l)
+while_condition(Lower *cx, const Loop *l)
 {
     return fe_eval(cx, l->cond);
 }
 
 static FeValue *
-dataset_condition(Lower *cx, Loop *l)
+dataset_condition(Lower *cx, const Loop *l)
 {
     return fe_iter_has_next(cx, l->iter, l->loc);
 }
@@ -134,30 +135,66 @@ lower_iteration(Lower *cx, Loop *l)
  * learnt, or is never entered. */
 typedef enum Outcome { LOOP_DONE, LOOP_AGAIN, LOOP_FAILED, LOOP_NEVER } Outcome;
 
+static FeValue *
+eval_condition(Lower *cx, const void *data)
+{
+    const Loop *l = data;
+    return l->kind->condition(cx, l);
+}
+
+static FeValue *
+no_iteration(Lower *cx, const void *data)
+{
+    (void)data;
+    return fe_value_bool(cx->arena, false);
+}
+
+/* Whether there is a next iteration, v, and no break has left the loop.  After
+ * a break a condition that does more than give a value is not evaluated; what
+ * was lowered of it since `before` is forgotten then. */
+static FeValue *
+unless_left(Lower *cx, Loop *l, FeValue *v, const FeMark *before)
+{
+    FeValue *running = l->state.running->value;
+    if (l->kind != &plain_while || !ir_has_effects(cx->block))
+        return fe_binary(cx, AST_OP_AND, running, v, l->loc);
+    fe_rewind(cx, before);
+    cx->condition = l->cond;
+    IrValue *x = fe_operand(cx, running, l->loc);
+    return x ? fe_branch(cx, x, l->loc, eval_condition, no_iteration, l) : NULL;
+}
+
+/* Evaluates the condition and yields it. */
+static Outcome
+yield_condition(Lower *cx, Loop *l, IrBlock *region)
+{
+    FeMark before = fe_mark(cx);
+    FeCond cond = fe_cond(cx, l->kind->condition(cx, l), l->loc);
+    if (cond.known && !cond.truth)
+        return LOOP_NEVER;
+    if (!cond.known && !cond.value)
+        return LOOP_FAILED;
+    FeValue *v = cond.known ? fe_value_bool(cx->arena, true)
+                            : fe_value_tensor(cx->arena, cond.value);
+    if (l->state.running)
+        v = unless_left(cx, l, v, &before);
+    IrValue *x = v ? fe_operand(cx, v, l->loc) : NULL;
+    if (!x)
+        return LOOP_FAILED;
+    ir_build_yield(region, 1, &x, l->loc);
+    return LOOP_DONE;
+}
+
 /* The first region of a while. */
 static Outcome
 lower_condition(Lower *cx, Loop *l, FeDivergence *divergence, IrBlock *region)
 {
     FeRegion saved = fe_region_enter(cx, region, cx->context);
     int mark = cx->writes.len;
-    Outcome outcome = LOOP_FAILED;
     if (l->diverges)
         cx->divergence = divergence;
     fe_carried_bind(cx, &l->carry, region);
-    FeCond cond = fe_cond(cx, l->kind->condition(cx, l), l->loc);
-    if (cond.known && !cond.truth) {
-        outcome = LOOP_NEVER;
-    } else if (cond.known || cond.value) {
-        FeValue *v = cond.known ? fe_value_bool(cx->arena, true)
-                                : fe_value_tensor(cx->arena, cond.value);
-        if (l->state.running)
-            v = fe_binary(cx, AST_OP_AND, l->state.running->value, v, l->loc);
-        IrValue *x = fe_operand(cx, v, l->loc);
-        if (x) {
-            ir_build_yield(region, 1, &x, l->loc);
-            outcome = LOOP_DONE;
-        }
-    }
+    Outcome outcome = yield_condition(cx, l, region);
     fe_undo_writes(cx, mark);
     fe_region_leave(cx, &saved);
     bool differs =

@@ -52,20 +52,52 @@ unroll_for(PassCx *cx, IrOp *op, IrBlock *to, IrValue **args, int64_t count)
     }
 }
 
-/* One iteration: if the test holds, the values of the body, else the old ones.
- */
-static void
-unroll_while_once(PassCx *cx, IrOp *op, IrBlock *to, IrValue **carried)
+/* Whether the test of a while must not be made again after it has failed. */
+static bool
+test_has_effects(const IrOp *op)
 {
-    IrOp *test = copy_region(cx, op->regions[0], carried, to);
-    IrValue *goes_on = test->operands[0];
-    ir_remove(test);
-    IrOp *branch = ir_build_op(to, OP_if, 1, &goes_on, op->loc);
+    return ir_has_effects(op->regions[0]);
+}
+
+/* The test, copied to `to`. */
+static IrValue *
+copy_test(PassCx *cx, const IrOp *op, IrBlock *to, IrValue *const *carried)
+{
+    IrOp *yield = copy_region(cx, op->regions[0], carried, to);
+    IrValue *holds = yield->operands[0];
+    ir_remove(yield);
+    return holds;
+}
+
+/* The test where the one before, `earlier`, held; else false. */
+static IrValue *
+copy_test_if(PassCx *cx, const IrOp *op, IrBlock *to, IrValue *const *carried,
+             IrValue *earlier)
+{
+    IrOp *branch = ir_build_op(to, OP_if, 1, &earlier, op->loc);
+    copy_region(cx, op->regions[0], carried, branch->regions[0]);
+    IrValue *ended = ir_const_int(branch->regions[1], DT_bool, false, op->loc);
+    ir_build_yield(branch->regions[1], 1, &ended, op->loc);
+    ir_op_close(branch);
+    return branch->results[0];
+}
+
+/* One iteration: if the test holds, the values of the body, else the old ones.
+ * `earlier` is that of the iteration before, or NULL; returns this one's. */
+static IrValue *
+unroll_while_once(PassCx *cx, IrOp *op, IrBlock *to, IrValue **carried,
+                  IrValue *earlier)
+{
+    IrValue *holds = earlier && test_has_effects(op)
+                         ? copy_test_if(cx, op, to, carried, earlier)
+                         : copy_test(cx, op, to, carried);
+    IrOp *branch = ir_build_op(to, OP_if, 1, &holds, op->loc);
     copy_region(cx, op->regions[1], carried, branch->regions[0]);
     ir_build_yield(branch->regions[1], op->num_results, carried, op->loc);
     ir_op_close(branch);
     for (int i = 0; i < op->num_results; i++)
         carried[i] = branch->results[i];
+    return holds;
 }
 
 static int64_t
@@ -160,23 +192,27 @@ pass_grad_stays_loop(const IrOp *op)
 
 /* ---- a while as a for ---------------------------------------------------- */
 
-/* After the last iteration of the while those of the for change nothing. */
+/* After the last iteration of the while those of the for change nothing.  It
+ * also carries whether the test held. */
 static IrOp *
 build_for(PassCx *cx, IrOp *op, IrBlock *to, int64_t count)
 {
     int num = op->num_operands;
-    IrValue **init = NEW_ARRAY(cx->arena, IrValue *, (size_t)num + 1);
+    IrValue **init = NEW_ARRAY(cx->arena, IrValue *, (size_t)num + 2);
     IrValue **carried = NEW_ARRAY(cx->arena, IrValue *, (size_t)num + 1);
+    IrType holds = ir_block_yield(op->regions[0])->operands[0]->type;
     init[0] = ir_const_int(to, DT_i64, count, op->loc);
     for (int i = 0; i < num; i++)
         init[i + 1] = op->operands[i];
-    IrOp *loop = ir_build_op(to, OP_for, num + 1, init, op->loc);
+    init[num + 1] = ir_const_int(to, DT_bool, true, op->loc);
+    IrOp *loop = ir_build_op(to, OP_for, num + 2, init, op->loc);
     IrBlock *body = loop->regions[0];
     ir_block_arg(body, init[0]->type, NULL);
     for (int i = 0; i < num; i++)
         carried[i] = ir_block_arg(body, op->operands[i]->type, NULL);
-    unroll_while_once(cx, op, body, carried);
-    ir_build_yield(body, num, carried, op->loc);
+    carried[num] = ir_block_arg(body, holds, NULL);
+    carried[num] = unroll_while_once(cx, op, body, carried, carried[num]);
+    ir_build_yield(body, num + 1, carried, op->loc);
     ir_op_close(loop);
     return loop;
 }
@@ -212,11 +248,12 @@ pass_grad_replace_loop(PassCx *cx, IrOp *op)
         NEW_ARRAY(cx->arena, IrValue *, (size_t)op->num_operands + 1);
     for (int i = 0; i < op->num_operands; i++)
         carried[i] = op->operands[i];
+    IrValue *holds = NULL;
     if (skip)
         unroll_for(cx, op, to, carried, count);
     else
         for (int64_t k = 0; k < count; k++)
-            unroll_while_once(cx, op, to, carried);
+            holds = unroll_while_once(cx, op, to, carried, holds);
     for (int i = 0; i < op->num_results; i++)
         ir_forward(op->results[i], carried[i + skip]);
     ir_stamp(to, ir_reason_for(op, "differentiate.unroll",

@@ -407,20 +407,6 @@ share_block(Simplify *s, Scope *scope, IrBlock *b)
 
 /* ---- removing ----------------------------------------------------------- */
 
-static bool
-has_effects(const IrBlock *b)
-{
-    for (const IrOp *op = b->first; op; op = op->next) {
-        IrEffect e = ir_op_info[op->kind].effect;
-        if (e != PURE && e != READS && e != CONTROL)
-            return true;
-        for (int i = 0; i < op->num_regions; i++)
-            if (has_effects(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 /* Whether op has no effect but its results.  (A while may not end, which is an
  * effect; a for always does.) */
 static bool
@@ -432,7 +418,7 @@ is_for_results(const IrOp *op)
     if (op->kind != OP_if && op->kind != OP_for && op->kind != OP_run)
         return false;
     for (int i = 0; i < op->num_regions; i++)
-        if (has_effects(op->regions[i]))
+        if (ir_has_effects(op->regions[i]))
             return false;
     return true;
 }

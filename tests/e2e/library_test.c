@@ -90,6 +90,12 @@ holes_show_numbers_and_nests(void **state)
     check(*state, "printed");
 }
 
+static void
+conditions_are_evaluated_until_they_fail(void **state)
+{
+    check(*state, "conditions");
+}
+
 static double
 loss_of_epoch(Arena *a, const char *text, int epoch)
 {
@@ -132,6 +138,7 @@ main(void)
         cmocka_unit_test(full_batches_are_shared_by_any_number),
         cmocka_unit_test(metrics_count_what_they_say),
         cmocka_unit_test(holes_show_numbers_and_nests),
+        cmocka_unit_test(conditions_are_evaluated_until_they_fail),
         cmocka_unit_test(spirals_are_learnt_in_16_bits),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -31,6 +31,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/accumulated.tfd", "", 3},
     {"tests/e2e/programs/autocast.tfd", "", 2},
     {"tests/e2e/programs/unbiased.tfd", "", 2},
+    {"tests/e2e/programs/conditions.tfd", "", 2},
     {"tests/e2e/programs/convolutions.tfd", "", 1},
     {"tests/e2e/programs/datasets.tfd", "", 3},
     {"tests/e2e/programs/division.tfd", "", 1},

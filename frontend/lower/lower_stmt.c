@@ -31,14 +31,23 @@ typedef struct Place {
     Loc loc;
 } Place;
 
-/* Numbers get their dtype, a variable is read. */
+/* A variable is read. */
 static FeValue *
-mut_leaf(FeValue *leaf, void *data)
+read_leaf(FeValue *leaf, void *data)
 {
     const Place *p = data;
     if (leaf->kind == FE_VAR)
         return fe_value_tensor(p->cx->arena, fe_handle(p->cx, leaf, p->loc));
-    return fe_default_typed(p->cx, leaf, p->loc);
+    return leaf;
+}
+
+/* Numbers get their dtype, too. */
+static FeValue *
+mut_leaf(FeValue *leaf, void *data)
+{
+    const Place *p = data;
+    FeValue *v = read_leaf(leaf, data);
+    return v == leaf ? fe_default_typed(p->cx, leaf, p->loc) : v;
 }
 
 static FeValue *
@@ -263,11 +272,15 @@ assign_name(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
         refuse_target(cx, name, v, target->loc);
 }
 
+/* All values are known before the first target is assigned to: variables are
+ * read. */
 static void
 assign_tuple(Lower *cx, const AstNode *target, FeValue *value,
              const AstNode *node)
 {
     const AstList *items = &target->tuple.items;
+    Place p = {cx, node->loc};
+    value = fe_value_map(cx->arena, value, read_leaf, &p);
     if (fe_is_poison(value))
         return;
     if (value->kind != FE_NEST || value->nest.len != items->len) {

@@ -81,7 +81,8 @@ takes_all_parts(const IrOp *take, const IrOp *loop)
 static bool
 find_product(const IrOp *op, const IrOp *loop, PartProduct *p)
 {
-    for (int side = 0; op->kind == OP_dot && side < 2; side++) {
+    bool is_plain = op->kind == OP_dot && !ir_has(op, A_dtype);
+    for (int side = 0; is_plain && side < 2; side++) {
         const IrOp *take = op->operands[side]->def;
         if (!take || take->kind != OP_take || take->block != op->block ||
             take->operands[1]->type.rank != 0 ||

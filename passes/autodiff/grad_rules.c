@@ -461,7 +461,7 @@ pass_grad_rule_prod(Grad *g, const IrOp *op)
     pass_grad_add(g, x, mul(g, spread(g, op, pass_grad_out(g, op)), others));
 }
 
-/* Equal extrema share the gradient. */
+/* Equal extrema share the gradient; they may be more than x's dtype counts. */
 void
 pass_grad_rule_extremum(Grad *g, const IrOp *op)
 {
@@ -471,9 +471,13 @@ pass_grad_rule_extremum(Grad *g, const IrOp *op)
     IrValue *y = spread(g, op, op->results[0]);
     IrValue *is_one =
         ir_build_cast(g->b, pass_grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
-    IrValue *count = ir_build_reduce(g->b, OP_sum, is_one, axes, n,
-                                     ir_int(op, A_keepdims) != 0, g->loc);
-    IrValue *share = divide(g, pass_grad_out(g, op), count);
+    DType wide = dtype_compute(x->type.dtype);
+    IrValue *count =
+        ir_build_reduce(g->b, OP_sum, ir_build_cast(g->b, is_one, wide, g->loc),
+                        axes, n, ir_int(op, A_keepdims) != 0, g->loc);
+    IrValue *all = ir_build_cast(g->b, pass_grad_out(g, op), wide, g->loc);
+    IrValue *share =
+        ir_build_cast(g->b, divide(g, all, count), x->type.dtype, g->loc);
     pass_grad_add(g, x, mul(g, is_one, spread(g, op, share)));
 }
 

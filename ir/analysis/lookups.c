@@ -20,14 +20,22 @@ typedef struct Find {
 
 /* ---- row numbers --------------------------------------------------------- */
 
+/* Whether a cast has the same numbers: u8 is the only dtype without a sign. */
+static bool
+is_widening(DType from, DType to)
+{
+    if (from == to)
+        return true;
+    return dtype_is_int(from) && dtype_is_int(to) &&
+           dtype_info[to].bytes > dtype_info[from].bytes;
+}
+
 static bool
 keeps_numbers(const IrOp *op)
 {
-    DType from = op->num_operands ? op->operands[0]->type.dtype : DT_bool;
-    DType to = op->num_results ? op->results[0]->type.dtype : DT_bool;
     if (op->kind == OP_cast)
-        return dtype_is_int(from) && dtype_is_int(to) &&
-               dtype_info[to].bytes >= dtype_info[from].bytes;
+        return is_widening(op->operands[0]->type.dtype,
+                           op->results[0]->type.dtype);
     return op->kind == OP_reshape || op->kind == OP_copy ||
            op->kind == OP_stop_gradient;
 }

@@ -296,3 +296,13 @@ rt_wait_for_others(RtRun *run)
                                     (int64_t *)(void *)run->agreement.all)
                       : OK;
 }
+
+/* Whoever failed aborts the group, and so ends this wait. */
+Status
+rt_settle(RtRun *run)
+{
+    if (!run->group || !run->agreement.may_have_failed)
+        return OK;
+    run->agreement.may_have_failed = false;
+    return rt_wait_for_others(run);
+}

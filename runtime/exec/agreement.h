@@ -24,6 +24,7 @@ enum { MOST_LOCAL = 2000 }; /* replicas of a process of a job */
 typedef struct RtAgreement {
     uint64_t fingerprint; /* hash of the operations that main has executed */
     bool stops;           /* all processes do, at the next safepoint */
+    bool may_have_failed; /* another one, in the last launch */
     size_t bytes;         /* of a process's part */
     char *own, *all;
 } RtAgreement;
@@ -74,6 +75,9 @@ Status rt_gather_equal(RtRun *run, const void *own, size_t n,
                        void *data) MUST_USE;
 /* Until all processes have come here. */
 Status rt_wait_for_others(RtRun *run) MUST_USE;
+/* Before main does what is seen outside: until the last launch has ended well
+ * in all processes.  Where it failed in one, the others do not go on. */
+Status rt_settle(RtRun *run) MUST_USE;
 /* Everybody's words to all, by rank: size × num. */
 Status rt_exchange(RtRun *run, const int64_t *own, int num,
                    int64_t *all) MUST_USE;

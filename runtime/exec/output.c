@@ -200,7 +200,7 @@ gather_lines(RtRun *run)
         return g.st;
     }
     TRY(st);
-    return rt_wait_for_others(run);
+    return rt_settle(run);
 }
 
 Status

@@ -125,28 +125,40 @@ rt_defer(RtInvocation *inv, const RtHostOp *h, bool reads)
     return d->ops->program->defer(d, &item, executor->parts, n);
 }
 
+/* Nothing of a step that failed in another process. */
+static int32_t
+print_in_main(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->executor->run;
+    Str *line = &inv->executor->lines.text;
+    Status st = rt_settle(run);
+    if (st)
+        return rt_fault_status(inv, h, st);
+    if (!rt_is_chief(run))
+        return EXEC_OK;
+    line->len = 0;
+    rt_add_text(line, inv, h, 0);
+    str_addc(line, '\n');
+    rt_print(run, line->data, line->len);
+    return EXEC_OK;
+}
+
 int32_t
 rt_op_print(RtInvocation *inv, const RtHostOp *h)
 {
     RtExecutor *executor = inv->executor;
     RtLines *lines = &executor->lines;
-    bool by_main = executor->replica < 0;
     bool has_line = executor->replica <= 0 || h->each;
-    if (by_main && !rt_is_chief(executor->run))
-        return EXEC_OK;
+    if (executor->replica < 0)
+        return print_in_main(inv, h);
     if (rt_is_ahead(executor))
         return rt_defer(inv, h, has_line);
-    if (by_main)
-        lines->text.len = 0;
     if (has_line) {
         rt_add_text(&lines->text, inv, h, 0);
         str_addc(&lines->text, '\n');
     }
-    if (by_main)
-        rt_print(executor->run, lines->text.data, lines->text.len);
-    else
-        VEC_PUSH(executor->arena, lines->lines,
-                 ((RtLine){lines->text.len, executor->met, false}));
+    VEC_PUSH(executor->arena, lines->lines,
+             ((RtLine){lines->text.len, executor->met, false}));
     return EXEC_OK;
 }
 
@@ -166,6 +178,9 @@ rt_op_assert(RtInvocation *inv, const RtHostOp *h)
         return rt_defer(inv, h, true);
     if (*rt_read_value(inv, &h->in[0], &scratch) || sees_no_results(inv))
         return EXEC_OK;
+    Status st = inv->executor->replica < 0 ? rt_settle(inv->executor->run) : OK;
+    if (st) /* the first cause is a step's, in another process */
+        return rt_fault_status(inv, h, st);
     Str text = str_new(inv->executor->arena);
     (void)message_part(h->format); /* the program's own: for the record alone,
                                       the message has what rt_add_text makes */

@@ -126,15 +126,16 @@ save(const Checkpoint *c)
     return rt_tensors_write(c->path, tensors, c->num_vars);
 }
 
+/* The chief writes, but nothing of a step that failed in another process. */
 int32_t
 rt_op_save(RtInvocation *inv, const RtHostOp *h)
 {
     int num_vars;
-    if (!rt_is_chief(inv->executor->run))
-        return EXEC_OK;
+    RtRun *run = inv->executor->run;
     ir_names(h->op, A_vars, &num_vars);
     Checkpoint c = checkpoint_of(inv, h, num_vars);
-    return finish(&c, save(&c));
+    Status st = rt_settle(run);
+    return finish(&c, !st && rt_is_chief(run) ? save(&c) : st);
 }
 
 /* ---- restore ------------------------------------------------------------ */
@@ -473,12 +474,15 @@ summarize_in_main(RtInvocation *inv, const RtHostOp *h)
 {
     Str *tag = &inv->executor->lines.text;
     RtRun *run = inv->executor->run;
-    if (!run->events)
+    if (!run->options->log_dir)
         return EXEC_OK;
-    tag->len = 0;
-    RtSummary s = summary_of(inv, h);
-    rt_add_text(tag, inv, h, 2);
-    Status st = rt_summary_write(run, str_text(tag), &s);
+    Status st = rt_settle(run);
+    if (!st && run->events) {
+        tag->len = 0;
+        RtSummary s = summary_of(inv, h);
+        rt_add_text(tag, inv, h, 2);
+        st = rt_summary_write(run, str_text(tag), &s);
+    }
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 

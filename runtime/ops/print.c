@@ -178,7 +178,8 @@ rt_op_assert(RtInvocation *inv, const RtHostOp *h)
         return rt_defer(inv, h, true);
     if (*rt_read_value(inv, &h->in[0], &scratch) || sees_no_results(inv))
         return EXEC_OK;
-    Status st = inv->executor->replica < 0 ? rt_settle(inv->executor->run) : OK;
+    RtRun *run = inv->executor->run;
+    Status st = inv->executor == &run->main ? rt_settle(run) : OK;
     if (st) /* the first cause is a step's, in another process */
         return rt_fault_status(inv, h, st);
     Str text = str_new(inv->executor->arena);

@@ -127,6 +127,30 @@ a_wrong_index_is_one_message(void **state)
     }
 }
 
+/* Of an element, which a thread beside main makes while a step runs. */
+static const char wrong_element[] =
+    "var w: f32 = 0.0\n"
+    "dataset train = range(16).map(fn(i) = f32(iota((9,))[i])).batch(4)\n"
+    "fn step(x) { w += all_reduce(sum, sum(x)) }\n"
+    "main {\n"
+    "  for x in distribute(train) { run step(x) }\n"
+    "}\n";
+
+static void
+a_wrong_element_is_one_message(void **state)
+{
+    (void)state;
+    const char *plan = compile(wrong_element, MIRRORED);
+    Ran one = run_plan(plan, "");
+    assert_int_equal(one.code, 1);
+    assert_non_null(strstr(one.err, "program.tfd:2:"));
+    for (int size = 2; size <= 4; size *= 2) {
+        Ran r = run_plan(plan, arena_printf(arena, "-n %d", size));
+        assert_int_equal(r.code, 1);
+        assert_string_equal(r.err, one.err);
+    }
+}
+
 /* Nothing that main does needs what replica 3 would have computed. */
 static const char fails_alone[] =
     "var w: f32 = 0.0\n"
@@ -190,6 +214,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(examples_run_in_any_number_of_processes),
         TEST(a_wrong_index_is_one_message),
+        TEST(a_wrong_element_is_one_message),
         TEST(main_does_nothing_after_a_step_that_failed_elsewhere),
         TEST(processes_divide_the_replicas),
     };

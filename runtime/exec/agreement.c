@@ -57,6 +57,7 @@ rt_prepare_agreement(RtRun *run)
     if (!run->group)
         return OK;
     a->fingerprint = fingerprint_begin;
+    a->have_ended = true;
     a->bytes = sizeof(Part) + (size_t)run->num_local * sizeof(int64_t);
     assert(a->bytes <= RT_GROUP_MOST_BYTES);
     a->own = arena_alloc(run->arena, a->bytes);
@@ -297,12 +298,32 @@ rt_wait_for_others(RtRun *run)
                       : OK;
 }
 
-/* Whoever failed aborts the group, and so ends this wait. */
+void
+rt_launch_has_ended(RtRun *run, bool has_failed)
+{
+    RtAgreement *a = &run->agreement;
+    a->has_failed = has_failed;
+    a->have_ended = a->one_has_failed = false;
+}
+
+/* Whoever failed comes here to hand in its lines, or aborts the group. */
+Status
+rt_wait_for_launch(RtRun *run)
+{
+    RtAgreement *a = &run->agreement;
+    int64_t failed = a->has_failed, *all = (int64_t *)(void *)a->all;
+    if (!run->group || a->have_ended)
+        return OK;
+    TRY(rt_exchange(run, &failed, 1, all));
+    for (int r = 0; r < run->size; r++)
+        a->one_has_failed |= all[r] != 0;
+    a->have_ended = true;
+    return OK;
+}
+
 Status
 rt_settle(RtRun *run)
 {
-    if (!run->group || !run->agreement.may_have_failed)
-        return OK;
-    run->agreement.may_have_failed = false;
-    return rt_wait_for_others(run);
+    TRY(rt_wait_for_launch(run));
+    return run->agreement.one_has_failed ? rt_data_stopped() : OK;
 }

@@ -24,8 +24,10 @@ enum { MOST_LOCAL = 2000 }; /* replicas of a process of a job */
 typedef struct RtAgreement {
     uint64_t fingerprint; /* hash of the operations that main has executed */
     bool stops;           /* all processes do, at the next safepoint */
-    bool may_have_failed; /* another one, in the last launch */
-    size_t bytes;         /* of a process's part */
+    bool has_failed;      /* this process, in its last launch */
+    bool have_ended;      /* all processes: whether one has_failed is known */
+    bool one_has_failed;
+    size_t bytes; /* of a process's part */
     char *own, *all;
 } RtAgreement;
 
@@ -75,8 +77,12 @@ Status rt_gather_equal(RtRun *run, const void *own, size_t n,
                        void *data) MUST_USE;
 /* Until all processes have come here. */
 Status rt_wait_for_others(RtRun *run) MUST_USE;
-/* Before main does what is seen outside: until the last launch has ended well
- * in all processes.  Where it failed in one, the others do not go on. */
+/* Main's launch has ended in this process, and may not have in others. */
+void rt_launch_has_ended(RtRun *run, bool has_failed);
+/* Until the last launch has ended in all processes. */
+Status rt_wait_for_launch(RtRun *run) MUST_USE;
+/* The same before main does what is seen outside: a launch that failed in
+ * another process is STATUS_STOPPED. */
 Status rt_settle(RtRun *run) MUST_USE;
 /* Everybody's words to all, by rank: size × num. */
 Status rt_exchange(RtRun *run, const int64_t *own, int num,

@@ -182,8 +182,7 @@ take_lines(void *data, int rank, const void *part, size_t n)
                         "reading what replicas of rank %d print", rank);
 }
 
-/* None goes on before the chief has all: a process that fails in this step ends
- * the exchanges of all. */
+/* None goes on before the chief has all. */
 static Status
 gather_lines(RtRun *run)
 {
@@ -200,7 +199,7 @@ gather_lines(RtRun *run)
         return g.st;
     }
     TRY(st);
-    return rt_settle(run);
+    return rt_wait_for_launch(run);
 }
 
 Status
@@ -213,6 +212,8 @@ rt_print_lines(RtRun *run, bool all_have_lines)
         show_own_lines(run);
     else
         st = write_lines(run, run->replicas, run->num_replicas);
+    if (!st && all_have_lines)
+        st = rt_settle(run);
     rt_warn_not_finite(run);
     forget_lines(run);
     return st;

@@ -600,7 +600,7 @@ launch(RtInvocation *inv, const RtHostOp *h)
         status_free(st);
         return end;
     }
-    run->agreement.may_have_failed = true;
+    rt_launch_has_ended(run, end != EXEC_OK);
     Status printed = rt_print_lines(run, l->program->prints_each);
     if (st)
         status_free(printed);

@@ -153,34 +153,47 @@ a_wrong_element_is_one_message(void **state)
 
 /* Nothing that main does needs what replica 3 would have computed. */
 static const char fails_alone[] =
-    "var w: f32 = 0.0\n"
-    "fn step(n) { assert(not (n == 2 and replica_id == 3), \"step {n}\") }\n"
+    "const SAYS = false; var w: f32 = 0.0\n"
+    "fn step(n) {\n"
+    "  if SAYS { print(\"of {replica_id}\") }\n"
+    "  assert(not (n == 2 and replica_id == 3), \"step {n}\")\n"
+    "}\n"
     "main {\n"
     "  for n in 0..100 {\n"
     "    run step(n)\n"
     "    save(\"saved-{n}\")\n"
     "    summary(\"n\", n, i64(n))\n"
     "    if n == 2 { assert(false, \"main\") }\n"
-    "    print(\"{n}\")\n"
+    "    print(\"after {n}\")\n"
     "  }\n"
     "}\n";
+
+static void
+check_fails_alone(const char *plan, const char *job)
+{
+    Ran r = run_plan(plan, job);
+    assert_int_equal(r.code, 1);
+    assert_non_null(strstr(r.out, "after 1\n"));
+    assert_null(strstr(r.out, "after 2\n"));
+    assert_non_null(strstr(r.err, "program.tfd:4:3: error: step 2\n"));
+    assert_null(strstr(r.err, "error: main"));
+    assert_int_equal(access(in_dir("saved-1"), F_OK), 0);
+    assert_int_equal(access(in_dir("saved-2"), F_OK), -1);
+    run_ok(arena, "rm -r %s %s", in_dir("saved-1"), in_dir("log"));
+}
 
 static void
 main_does_nothing_after_a_step_that_failed_elsewhere(void **state)
 {
     (void)state;
-    const char *plan = compile(fails_alone, MIRRORED);
+    static const char *const says[] = {"false", "true"};
     static const char *const jobs[] = {"", "-n 2", "-n 4", "-n 4 --link zmq"};
-    for (int i = 0; i < 4; i++) {
-        Ran r = run_plan(plan,
-                         arena_printf(arena, "%s --log-dir log%d", jobs[i], i));
-        assert_int_equal(r.code, 1);
-        assert_string_equal(r.out, "0\n1\n");
-        assert_non_null(strstr(r.err, "program.tfd:2:14: error: step 2\n"));
-        assert_null(strstr(r.err, "error: main"));
-        assert_int_equal(access(in_dir("saved-1"), F_OK), 0);
-        assert_int_equal(access(in_dir("saved-2"), F_OK), -1);
-        run_ok(arena, "rm -r %s", in_dir("saved-1"));
+    for (int i = 0; i < 8; i++) {
+        const char *plan =
+            compile(fails_alone,
+                    arena_printf(arena, MIRRORED "-D SAYS=%s", says[i % 2]));
+        check_fails_alone(plan,
+                          arena_printf(arena, "%s --log-dir log", jobs[i / 2]));
     }
 }
 

@@ -184,14 +184,15 @@ is_within_warp(const Ptx *p)
 
 /* Whether n is the first store after something that its team has loaded since
  * its threads have met.  They meet in reductions, except within a warp, where
- * these are shuffles, which order no accesses to memory. */
+ * these are shuffles, which order no accesses to memory; and except in one that
+ * an earlier one of a long row has made together with itself. */
 static bool
 follows_load(const Ptx *p, const KNode *n)
 {
     for (n = n->prev; n; n = n->prev) {
         if (n->kind == K_STORE)
             return false;
-        if (n->kind == K_REDUCE)
+        if (n->kind == K_REDUCE && !p->shape.panels.is_used)
             return is_within_warp(p);
         if (n->kind == K_LOAD || n->kind == K_LOOP || n->kind == K_CONTRACT ||
             n->kind == K_SCAN || n->kind == K_SORT)

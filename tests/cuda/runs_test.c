@@ -116,15 +116,27 @@ static const char large[] = "var v: i32 = 0\n"
 
 /* ---- results ------------------------------------------------------------- */
 
+/* Where the program of that name is. */
+static const char *
+source_of(Arena *a, const char *name)
+{
+    const char *root = getenv("TFD_ROOT");
+    const char *paths[] = {
+        arena_printf(a, "%s/%s.tfd", dir, name),
+        arena_printf(a, "%s/docs/examples/%s.tfd", root, name),
+        arena_printf(a, "%s/tests/e2e/programs/%s.tfd", root, name)};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (access(paths[i], F_OK) == 0)
+            return paths[i];
+    fail_msg("there is no program %s", name);
+    return NULL;
+}
+
 static const char *
 plan_of(Arena *a, const char *name)
 {
     const char *plan = arena_printf(a, "%s/%s.tfp", dir, name);
-    const char *source = arena_printf(a, "%s/%s.tfd", dir, name);
-    if (access(source, F_OK) != 0)
-        source = arena_printf(a, "%s/docs/examples/%s.tfd", getenv("TFD_ROOT"),
-                              name);
-    run_ok(a, "tfdc %s --devices gpu:0 -o %s", source, plan);
+    run_ok(a, "tfdc %s --devices gpu:0 -o %s", source_of(a, name), plan);
     return plan;
 }
 
@@ -135,9 +147,9 @@ bits_are_those_of_the_cpu(void **state)
     static const struct {
         const char *name;
         int seeds;
-    } rows[] = {{"small", 20},   {"linear", 5},     {"schedule", 1},
-                {"branches", 3}, {"large", 1},      {"metric", 1},
-                {"sums", 3},     {"overwritten", 1}};
+    } rows[] = {{"small", 20},   {"linear", 5},      {"schedule", 1},
+                {"branches", 3}, {"large", 1},       {"metric", 1},
+                {"sums", 3},     {"overwritten", 1}, {"long_rows", 1}};
     Arena *a = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *plan = plan_of(a, rows[i].name);

@@ -46,6 +46,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/gathered.tfd", "", 3},
     {"tests/e2e/programs/gradients.tfd", "", 2},
     {"tests/e2e/programs/layers.tfd", "", 2},
+    {"tests/e2e/programs/long_rows.tfd", "", 1},
     {"tests/e2e/programs/loops.tfd", "", 1},
     {"tests/e2e/programs/means.tfd", "", 2},
     {"tests/e2e/programs/metrics.tfd", "", 2},

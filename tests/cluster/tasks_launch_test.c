@@ -52,6 +52,7 @@ static const Play plays[] = {
     {"replaced", "worker 1", DIES, 1, "worker 1 1", WORKS},
     {"often", "worker 0", DIES, OFTEN, "worker 0 8", WORKS},
     {"early", "worker 0", FAILS_BEFORE_JOINING, NEVER, NULL, STAYS},
+    {"early_twice", "worker 0", FAILS_BEFORE_JOINING, 4, "worker 0 4", FAILS},
     {"server", "ps 1", DIES, NEVER, NULL, STAYS},
     {"server_is_missed", "ps 1", DIES, NEVER, "ps 1 0", FAILS},
     {"input", "worker 1", FAILS, NEVER, NULL, STAYS},
@@ -238,7 +239,7 @@ typedef struct Job {
 } Job;
 
 static Job
-start(const char *play, double timeout, bool quiet)
+start_restarted(const char *play, double timeout, bool quiet, int restarts)
 {
     static char *argv[] = {"tfd-run", "train.tfp", NULL};
     const char *dir = work_dir(arena);
@@ -251,7 +252,7 @@ start(const char *play, double timeout, bool quiet)
     if (job.pid)
         return job;
     const RtTasksLaunchConfig config = {
-        {WORKERS, SERVERS, 0}, 2, argv, argv, 0, timeout, quiet};
+        {WORKERS, SERVERS, 0}, 2, argv, argv, restarts, timeout, quiet};
     int exit_status = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv("TEST_PLAY", play, 1);
@@ -263,6 +264,12 @@ start(const char *play, double timeout, bool quiet)
         exit_status = status_report(st, "tfd-run", stderr);
     fflush(NULL);
     _exit(exit_status);
+}
+
+static Job
+start(const char *play, double timeout, bool quiet)
+{
+    return start_restarted(play, timeout, quiet, 0);
 }
 
 /* The lines of a file; "" if there is none. */
@@ -393,6 +400,17 @@ a_worker_that_never_joins_ends_the_job(void **state)
                 "4\n");
 }
 
+/* The worker had joined since. */
+static void
+each_attempt_counts_its_own_deaths(void **state)
+{
+    (void)state;
+    Job job = start_restarted("early_twice", 0, false, 1);
+    const char *err = finish(&job, 4);
+    expect_said(err, "tfd-run: restart 1 of 1, from the newest checkpoint\n");
+    assert_null(strstr(err, "in a row"));
+}
+
 static void
 a_server_is_missed_by_the_coordinator(void **state)
 {
@@ -500,6 +518,7 @@ main(int argc, char **argv)
         TEST(a_worker_is_started_again),
         TEST(a_worker_is_started_again_and_again),
         TEST(a_worker_that_never_joins_ends_the_job),
+        TEST(each_attempt_counts_its_own_deaths),
         TEST(a_server_is_missed_by_the_coordinator),
         TEST(who_does_not_end_is_killed),
         TEST(a_coordinator_that_is_killed_ends_the_job),

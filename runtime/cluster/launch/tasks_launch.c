@@ -156,8 +156,7 @@ start_others(Launch *l)
 
 /* ---- what is said, and the end ------------------------------------------- */
 
-static void __attribute__((format(printf, 1, 2)))
-say(const char *format, ...)
+static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 {
     char line[512];
     va_list args;
@@ -604,6 +603,7 @@ run_attempt(Launch *l)
     for (int i = 0; i < l->num_tasks; i++) {
         l->tasks[i].incarnation = 0;
         l->tasks[i].crash = 0;
+        l->tasks[i].early_deaths = 0;
     }
     Status st = start_and_watch(l);
     end_all(l);

@@ -83,12 +83,12 @@ rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
 /* ---- everybody ----------------------------------------------------------- */
 
 static Status
-no_messages(const RtCarrier *c, int peer)
+no_messages(const RtCarrier *c, int to, int from)
 {
     return status_new(STATUS_MACHINE,
                       "rank %d gets no messages of rank %d over %s; is there a "
                       "firewall between them?",
-                      rt_carrier_rank(c), peer, rt_carrier_link(c));
+                      to, from, rt_carrier_link(c));
 }
 
 Status
@@ -97,16 +97,19 @@ rt_messages_stopped(void)
     return status_new(STATUS_STOPPED, "the exchange of messages was stopped");
 }
 
+/* Of transfers, all receives first, that have not all ended. */
 static Status
-nobody_answers(RtCarrier *c, const RtTransfer *all, int num)
+nobody_answers(RtCarrier *c, const RtTransfer *all, int num_receives, int num)
 {
+    int rank = rt_carrier_rank(c);
     TRY(rt_carrier_failure(c));
     if (rt_carrier_has_stopped(c))
         return rt_messages_stopped();
     for (int i = 0; i < num; i++)
         if (!atomic_load(&all[i].has_ended))
-            return no_messages(c, all[i].peer);
-    UNREACHABLE("all %d messages have come", num);
+            return i < num_receives ? no_messages(c, rank, all[i].peer)
+                                    : no_messages(c, all[i].peer, rank);
+    return rt_messages_stopped();
 }
 
 static RtTransfer
@@ -128,10 +131,10 @@ greet_all(RtCarrier *c, Arena *a, double timeout)
         all[num + i] = transfer(to, TAG, &own, sizeof own);
     }
     if (!rt_carrier_transfer(c, all, num, 2 * num, timeout, NULL))
-        return nobody_answers(c, all, num);
+        return nobody_answers(c, all, num, 2 * num);
     for (int i = 0; i < num; i++)
         if (got[all[i].peer] != (uint64_t)all[i].peer)
-            return no_messages(c, all[i].peer);
+            return no_messages(c, rank, all[i].peer);
     return OK;
 }
 
@@ -246,7 +249,7 @@ measure_pair(RtCarrier *c, Arena *a, Exchange x, size_t long_message,
     double all = ping(c, &x, bytes);
     if (latency == 0 || all == 0) {
         RtTransfer t = transfer(x.peer, TAG, bytes, SHORT);
-        return nobody_answers(c, &t, 1);
+        return nobody_answers(c, &t, 1, 1);
     }
     double rest = all > latency ? all - latency : all;
     *out = (IrLinkSpeed){latency, (double)long_message / rest};
@@ -313,7 +316,7 @@ gather_speeds(RtCarrier *c, Speeds *all, double timeout)
         RtTransfer two[] = {transfer(r.from, TAG + 2, all + r.have, n),
                             transfer(r.to, TAG + 2, all, n)};
         if (!rt_carrier_transfer(c, two, 1, 2, timeout, NULL))
-            return nobody_answers(c, two, 1);
+            return nobody_answers(c, two, 1, 2);
     }
     return OK;
 }

@@ -27,7 +27,7 @@ typedef struct MemoryLink {
     RtLink link;
     MemoryNet *net;
     uint32_t random;
-    atomic_bool is_silent, is_broken;
+    atomic_bool is_silent, is_broken, holds_sends;
     bool has_failed;
     MemoryCount count;
     Pipe *arrived; /* of each rank, looked at by the carrier alone */
@@ -161,7 +161,7 @@ memory_test(RtLink *link, RtTransfer *t)
 {
     MemoryLink *l = (MemoryLink *)link;
     if (t->sends)
-        return true;
+        return !atomic_load(&l->holds_sends);
     Pipe *p = &l->arrived[t->peer];
     for (Message **at = &p->first; *at; at = &(*at)->next)
         if ((*at)->tag == t->tag) {
@@ -273,6 +273,12 @@ void
 memory_net_silence(MemoryNet *net, int rank)
 {
     atomic_store(&net->links[rank].is_silent, true);
+}
+
+void
+memory_net_hold_sends(MemoryNet *net, int rank)
+{
+    atomic_store(&net->links[rank].holds_sends, true);
 }
 
 void

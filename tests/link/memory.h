@@ -24,6 +24,8 @@ void memory_net_free(MemoryNet *net);
 RtLink *memory_link(MemoryNet *net, int rank);
 /* Nothing that a rank sends arrives any more. */
 void memory_net_silence(MemoryNet *net, int rank);
+/* What a rank sends from now on arrives, but its sends do not end. */
+void memory_net_hold_sends(MemoryNet *net, int rank);
 /* Progress of a rank fails. */
 void memory_net_break(MemoryNet *net, int rank);
 /* Since the last call; no carrier may be at work. */

@@ -768,6 +768,25 @@ a_silent_process_is_named(void **state)
     close_job(&job);
 }
 
+/* Rank 0 has the message of rank 1, which does not take the one for it. */
+static void
+a_send_that_does_not_end_is_named(void **state)
+{
+    Job job;
+    (void)state;
+    open_job(&job, 2, 1, 1, 60.0);
+    memory_net_hold_sends(job.net, 0);
+    assert_status_says(
+        rt_carrier_measure(job.carriers[1], 0.01), STATUS_MACHINE,
+        "rank 1 gets no messages of rank 0 over memory; is there "
+        "a firewall between them?");
+    assert_status_says(
+        rt_carrier_measure(job.carriers[0], 2.0), STATUS_MACHINE,
+        "rank 1 gets no messages of rank 0 over memory; is there "
+        "a firewall between them?");
+    close_job(&job);
+}
+
 static void
 read_options(int argc, char **argv)
 {
@@ -797,6 +816,7 @@ main(int argc, char **argv)
         cmocka_unit_test(what_has_no_sum_is_refused),
         cmocka_unit_test(all_agree_on_the_speed),
         cmocka_unit_test(a_silent_process_is_named),
+        cmocka_unit_test(a_send_that_does_not_end_is_named),
     };
     read_options(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,13 +59,18 @@ map_file(int fd, RtSegment *s)
 {
     size_t bytes = file_bytes(s->bytes);
     bool huge = s->dense && s->bytes >= LARGE_BYTES;
-    void *at = NULL;
-    if (huge && (at = reserve_aligned(bytes)) == MAP_FAILED)
+    void *place = NULL;
+    if (huge && (place = reserve_aligned(bytes)) == MAP_FAILED)
         return false;
-    at = mmap(at, bytes, PROT_READ | PROT_WRITE,
-              MAP_SHARED | MAP_NORESERVE | (huge ? MAP_FIXED : 0), fd, 0);
-    if (at == MAP_FAILED)
+    void *at = mmap(place, bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE | (huge ? MAP_FIXED : 0), fd, 0);
+    if (at == MAP_FAILED) {
+        int error = errno;
+        if (huge)
+            munmap(place, bytes);
+        errno = error;
         return false;
+    }
     if (huge)
         madvise(at, bytes, MADV_HUGEPAGE);
     s->at = at;

@@ -78,13 +78,16 @@ add_path(Files *s, Arena *a, const char *path, size_t dir)
 static Status
 add_matches(RtNode *n, const char *text, const char *dir)
 {
-    glob_t found;
+    glob_t found = {0};
     const char *pattern =
         arena_printf(n->arena, "%s%s", quoted(n->arena, dir), text);
     int result = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
-    if (result != 0 && result != GLOB_NOMATCH)
-        return file_error(result == GLOB_NOSPACE ? ENOMEM : errno,
-                          "cannot look for \"%s%s\"", dir, text);
+    if (result != 0) {
+        int error = result == GLOB_NOSPACE ? ENOMEM : errno;
+        globfree(&found); /* also of a search that failed */
+        if (result != GLOB_NOMATCH)
+            return file_error(error, "cannot look for \"%s%s\"", dir, text);
+    }
     if (result == GLOB_NOMATCH || found.gl_pathc == 0)
         return status_new(STATUS_INPUT, "no file matches \"%s%s\"", dir, text);
     qsort(found.gl_pathv, found.gl_pathc, sizeof(char *), compare_names);

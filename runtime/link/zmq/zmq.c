@@ -58,7 +58,7 @@ typedef struct ZmqLink {
     RtCurveKeys keys;
     Early **early; /* of each, oldest first */
     Early *unused;
-    bool has_failed;
+    Status failure; /* of a message to another one, until progress returns it */
 } ZmqLink;
 
 static ZmqLink *
@@ -196,10 +196,12 @@ zmq_link_send(RtLink *link, RtTransfer *t)
     ZmqLink *l = zmq_of(link);
     void *socket = l->push[t->peer];
     Header h = {(uint32_t)link->rank, t->tag, t->bytes};
+    if (l->failure)
+        return;
     if (l->zmq->zmq_send(socket, &h, sizeof h, ZMQ_SNDMORE | ZMQ_DONTWAIT) <
             0 ||
         l->zmq->zmq_send(socket, t->address, t->bytes, ZMQ_DONTWAIT) < 0)
-        l->has_failed = true; /* progress says so */
+        l->failure = rt_zmq_error(l->zmq, "messages to other processes");
 }
 
 /* ---- receiving ----------------------------------------------------------- */
@@ -309,8 +311,9 @@ static Status
 zmq_link_progress(RtLink *link, bool *moved)
 {
     ZmqLink *l = zmq_of(link);
-    if (l->has_failed)
-        return rt_zmq_error(l->zmq, "messages to other processes");
+    Status failure = l->failure;
+    l->failure = OK;
+    TRY(failure);
     answer_strangers(l);
     for (;;) {
         bool any;
@@ -383,6 +386,7 @@ zmq_link_close(RtLink *link, bool failed)
         close(l->events);
     if (l->context)
         l->zmq->zmq_ctx_term(l->context);
+    status_free(l->failure);
     arena_release(l->arena);
 }
 

@@ -381,8 +381,8 @@ check_expected(const RtCheckpoint *c, const Header *h, const RtOwner *owner)
     if (h->len <= most)
         return OK;
     return refuse(c->path,
-                  "it is damaged: its state has %llu bytes, and none of this "
-                  "plan has more than %zu",
+                  "it is larger than this plan expects: its state has %llu "
+                  "bytes, and none of this plan has more than %zu",
                   (unsigned long long)h->len, most);
 }
 

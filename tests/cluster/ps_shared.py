@@ -103,6 +103,21 @@ def resumed(shard):
           "resuming after step 8" in again[2], f"{whole} {again}")
 
 
+def many_passes():
+    """A coordinator's record of them is larger than all else of its state."""
+    with open("one.bin", "wb") as f:
+        f.write(b"\1")
+    job = [ps_tasks.plan("passes"), "-n", "workers=1,ps=1", "--checkpoint",
+           "saved-passes", "--every", "1"]
+    whole = ps_tasks.run(*job)
+    size = os.path.getsize("saved-passes/step-1.ckpt")
+    os.remove("saved-passes/step-2.ckpt")
+    again = ps_tasks.run(*job, "--resume")
+    check("a job is resumed after many passes over files that are dealt",
+          whole[:2] == again[:2] == (0, "6\n") and size > 1120000 and
+          "resuming after step 1," in again[2], f"{size} {whole} {again}")
+
+
 def ends():
     """More closures than there are elements; fewer files than workers."""
     for shard in ["data", "dynamic"]:
@@ -169,6 +184,7 @@ with tempfile.TemporaryDirectory() as folder:
     killed(2, "--checkpoint", "saving", "--every", "1")
     resumed("dynamic")
     resumed("data")
+    many_passes()
     ends()
     other_files()
     context()

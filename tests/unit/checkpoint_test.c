@@ -213,8 +213,9 @@ one_that_is_too_large_is_not_read(void **state)
     pretend("step-2.ckpt", 10000000000);
     assert_null(newest(&c, &notes));
     assert_int_equal(c.step, 1);
-    assert_non_null(strstr(notes, "its state has 10000000000 bytes, and none "
-                                  "of this plan has more than "));
+    assert_non_null(strstr(notes, "it is larger than this plan expects: its "
+                                  "state has 10000000000 bytes, and none of "
+                                  "this plan has more than "));
     write_step(2, "two2");
     assert_int_equal(truncate(in_dir("step-2.ckpt"), 10000000000), 0);
     assert_null(newest(&c, &notes));

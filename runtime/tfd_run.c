@@ -7,6 +7,7 @@
  * signals at once, as timeout(1) does, to its child and to the child's group:
  * they are one interrupt.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -87,13 +88,25 @@ report(const Plan *plan, Status st)
     return job_end.exit_status;
 }
 
+/* What is printed so far, if its reader takes it and no thread is at it.  A
+ * pipe with room takes all that a buffer has. */
+static void
+flush_results(void)
+{
+    enum { PATIENCE_MS = 500 };
+    struct pollfd room = {.fd = fileno(stdout), .events = POLLOUT};
+    if (poll(&room, 1, PATIENCE_MS) == 1 && (room.revents & POLLOUT) &&
+        ftrylockfile(stdout) == 0)
+        fflush_unlocked(stdout);
+}
+
 /* Streams of other threads may be in any state, so nothing but the results so
  * far is flushed. */
 static void
 abandon(const Plan *plan, Status st)
 {
     int exit_status = report(plan, st);
-    fflush(stdout);
+    flush_results();
     _Exit(exit_status);
 }
 

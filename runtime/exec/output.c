@@ -13,10 +13,13 @@
 #include "runtime/exec/summaries.h"
 
 Status
-rt_flush(const RtRun *run)
+rt_flush(RtRun *run)
 {
     FILE *out = run->options->out;
-    if (fflush(out) != 0 || ferror(out))
+    atomic_fetch_add(&run->watchdog.prints, 1);
+    bool failed = fflush(out) != 0 || ferror(out);
+    atomic_fetch_sub(&run->watchdog.prints, 1);
+    if (failed)
         return file_error(run->out_error ? run->out_error : errno,
                           "cannot write what the program prints");
     return OK;
@@ -208,10 +211,12 @@ rt_print_lines(RtRun *run, bool all_have_lines)
     Status st = OK;
     if (run->group && all_have_lines)
         st = gather_lines(run);
+    atomic_fetch_add(&run->watchdog.prints, 1);
     if (st)
         show_own_lines(run);
     else
         st = write_lines(run, run->replicas, run->num_replicas);
+    atomic_fetch_sub(&run->watchdog.prints, 1);
     if (!st && all_have_lines)
         st = rt_settle(run);
     rt_warn_not_finite(run);

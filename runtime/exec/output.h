@@ -21,6 +21,6 @@ void rt_print(RtRun *run, const char *text, size_t len);
  * of those of other processes, which is the same in all processes. */
 Status rt_print_lines(RtRun *run, bool all_have_lines) MUST_USE;
 /* Flushes all output so far to the system. */
-Status rt_flush(const RtRun *run) MUST_USE;
+Status rt_flush(RtRun *run) MUST_USE;
 
 #endif

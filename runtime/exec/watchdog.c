@@ -67,7 +67,18 @@ is_held(const RtRun *run)
     if (atomic_load(&run->watchdog.held))
         return true;
     return op && (op->kind == OP_save || op->kind == OP_restore ||
-                  op->kind == OP_summary || op->kind == OP_print);
+                  op->kind == OP_summary);
+}
+
+/* A reader of what is printed takes the time it takes; who interrupts does not
+ * wait for it. */
+static bool
+waits_for_reader(const RtRun *run)
+{
+    int32_t at;
+    const IrOp *op = rt_position(&run->main, &at);
+    return !rt_is_interrupted(run) &&
+           ((op && op->kind == OP_print) || atomic_load(&run->watchdog.prints));
 }
 
 /* ---- progress ------------------------------------------- */
@@ -271,7 +282,7 @@ static void
 look(RtRun *run, double now)
 {
     RtWatchdog *w = &run->watchdog;
-    if (is_held(run)) {
+    if (is_held(run) || waits_for_reader(run)) {
         w->moved = now;
         w->stopped = w->closed = 0;
         return;

@@ -31,6 +31,7 @@ typedef struct RtWatchdog {
     atomic_int phase;     /* of RtRunPhase */
     atomic_bool looks;    /* at what closing takes away */
     atomic_int held;      /* threads that wait for a disk: no timeout */
+    atomic_int prints;    /* threads that wait for a reader: none, either */
     _Atomic(RtExecutor *) failed; /* the first one with a fault, complete */
     _Atomic int64_t steps;        /* done by main */
     Status result;                /* PHASE_CLOSING: the status of the run */

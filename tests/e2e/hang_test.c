@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "tests/e2e/run.h"
@@ -81,6 +82,20 @@ static const char one_computes[] =
     "  print(\"begun\")\n"
     "  run step(1.0)\n"
     "}\n";
+
+/* More than a pipe takes: 5000 lines of 100 bytes, and one before them. */
+#define LINE                                                                   \
+    "print(\"{i}: a line of a program that prints more of them than a pipe "   \
+    "takes, if nobody reads what it has printed\")"
+static const char step_prints[] = "fn step(i) { " LINE " }\n"
+                                  "main {\n"
+                                  "  print(\"begun\")\n"
+                                  "  for i in 0..5000 { run step(i) }\n"
+                                  "}\n";
+static const char main_prints[] = "main {\n"
+                                  "  print(\"begun\")\n"
+                                  "  for i in 0..5000 { " LINE " }\n"
+                                  "}\n";
 
 static const char *
 compile(const char *dir, const char *program, const char *devices)
@@ -291,6 +306,23 @@ what_goes_on_is_left_alone(void **state)
     assert_string_equal(r.out, "done\n");
 }
 
+/* Nor is the reader of what is printed to be in time. */
+static void
+a_reader_that_pauses_is_waited_for(void **state)
+{
+    static const char *const programs[] = {step_prints, main_prints};
+    (void)state;
+    const char *dir = work_dir(arena);
+    const char *script = arena_printf(arena, "%s/pause.sh", dir);
+    write_text(script, "\"$TFD_RUN\" $1 --timeout 0.3 | (sleep 2; wc -l)\n");
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        const char *plan = compile(dir, programs[i], "cpu:0");
+        Ran r = run_ok(arena, "sh %s %s", script, plan);
+        assert_string_equal(r.out, "5001\n");
+        assert_string_equal(r.err, "");
+    }
+}
+
 /* ---- interrupts ---------------------------------------------------------- */
 
 typedef struct Started {
@@ -323,15 +355,11 @@ start(const char *dir, const char *plan, const char *checkpoints)
     return s;
 }
 
-/* Once it has printed its first line: one interrupt, and its exit status. */
+/* Its exit status after one interrupt. */
 static int
-interrupt(Started s)
+end_interrupted(Started s)
 {
     int status;
-    char c = 0;
-    while (read(s.out, &c, 1) == 1 && c != '\n')
-        ;
-    assert_int_equal(c, '\n');
     kill(s.pid, SIGINT);
     alarm(60); /* ends this test, if the run does not end */
     assert_int_equal(waitpid(s.pid, &status, 0), s.pid);
@@ -339,6 +367,17 @@ interrupt(Started s)
     close(s.out);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+/* The same, once it has printed its first line. */
+static int
+interrupt(Started s)
+{
+    char c = 0;
+    while (read(s.out, &c, 1) == 1 && c != '\n')
+        ;
+    assert_int_equal(c, '\n');
+    return end_interrupted(s);
 }
 
 static void
@@ -351,6 +390,37 @@ the_first_interrupt_ends_it(void **state)
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         const char *plan = compile(dir, programs[i], "cpu:0-1");
         assert_int_equal(interrupt(start(dir, plan, NULL)), 130);
+    }
+}
+
+/* Until a pipe gets no more bytes: its writer waits for a reader. */
+static void
+wait_until_full(int fd)
+{
+    int n = 0, before = -1;
+    alarm(60);
+    while (n == 0 || n != before) {
+        before = n;
+        usleep(300000);
+        assert_int_equal(ioctl(fd, FIONREAD, &n), 0);
+    }
+    alarm(0);
+}
+
+/* Which has stopped reading. */
+static void
+an_interrupt_does_not_wait_for_a_reader(void **state)
+{
+    static const char *const programs[] = {step_prints, main_prints};
+    (void)state;
+    const char *dir = work_dir(arena);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        const char *plan = compile(dir, programs[i], "cpu:0");
+        Started s = start(dir, plan, NULL);
+        wait_until_full(s.out);
+        assert_int_equal(end_interrupted(s), 130);
+        const char *err = run_ok(arena, "cat %s/err", dir).out;
+        assert_non_null(strstr(err, "interrupted after "));
     }
 }
 
@@ -378,7 +448,9 @@ main(void)
         cmocka_unit_test(what_does_not_go_on_is_ended_and_named),
         cmocka_unit_test(a_run_with_checkpoints_says_from_where_it_goes_on),
         cmocka_unit_test(what_goes_on_is_left_alone),
+        cmocka_unit_test(a_reader_that_pauses_is_waited_for),
         cmocka_unit_test(the_first_interrupt_ends_it),
+        cmocka_unit_test(an_interrupt_does_not_wait_for_a_reader),
         cmocka_unit_test(an_interrupt_leaves_a_step_that_does_not_end),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

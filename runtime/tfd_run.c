@@ -18,7 +18,7 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
 #include "ir/base/message.h"
-#include "runtime/cluster/control/server.h"
+#include "runtime/cluster/control/printing.h"
 #include "runtime/cluster/launch/inquiry.h"
 #include "runtime/cluster/launch/launch.h"
 #include "runtime/cluster/launch/local_cluster.h"
@@ -506,6 +506,7 @@ note_launcher(Arena *a, const Options *o)
                            rt_launcher_name(spec.launcher), spec.size,
                            options_value(o, OPT_PROCESSES, "")),
             "");
+    rt_server_printed(); /* before what processes print */
 }
 
 /* The parent of a job's processes: what it runs is checked before, so that it
@@ -705,6 +706,7 @@ main(int argc, char **argv)
     Arena *a = arena_new(NULL, tfd_run_options.program);
     setvbuf(stdout, NULL, _IOLBF, 0); /* the reader of a pipe is also waiting */
     Status st = run(a, argc, argv, &plan);
+    rt_server_printed();
     int exit_status = report(plan, st);
     if (rt_has_left_threads()) { /* which may still use anything */
         fflush(stdout);

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -233,6 +234,61 @@ def calls(folder, rank):
         return str(e)
 
 
+PRINTS = '''var w: f32 = 0.0
+dataset train = range(8).batch(8)
+fn step(x) {
+  w = all_reduce(sum, f32(sum(x)))
+}
+main {
+  for x in distribute(train) { run step(x) }
+  for i in 0..20000 { print("line {i}, to a pipe that nobody reads for now") }
+}
+'''
+PAUSE = 9  # seconds: 5 to the note that rank 0 does not come, then --silence
+
+
+def a_reader_that_pauses():
+    """As less does, of the results and the messages."""
+    with open('prints.tfd', 'w') as f:
+        f.write(PRINTS)
+    subprocess.run([TFDC, 'prints.tfd', '--devices', 'cpu:0-1'], check=True)
+    p = subprocess.Popen([RUN, 'prints.tfp', '-n', '2', '--silence', '1'],
+                         text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
+    time.sleep(PAUSE)
+    lines = p.communicate(timeout=60)[0].splitlines()
+    others = [line for line in lines if not line.startswith('line ')]
+    check('a job goes on after its reader has paused', p.returncode == 0 and
+          len(lines) - len(others) == 20000 and
+          any('rank 0 (' in line and 'does not come' in line
+              for line in others),
+          (p.returncode, len(lines), others))
+
+
+def a_failure_while_the_reader_pauses():
+    """Rank 0 has the control server, and main is in writing a result."""
+    with socket.create_server(('127.0.0.1', 0)) as s:
+        port = s.getsockname()[1]
+    p = [subprocess.Popen([RUN, 'prints.tfp', '--size', '2', '--rank', str(rank),
+                           '--join', '127.0.0.1:%d' % port, '--silence', '1'],
+                          text=True, stdout=subprocess.PIPE,
+                          stderr=open('rank%d' % rank, 'w'))
+         for rank in range(2)]
+    time.sleep(PAUSE)
+    alive = [one.poll() is None for one in p]
+    p[1].kill()
+    p[1].communicate()
+    end = time.time() + 10
+    while 'error: ' not in open('rank0').read() and time.time() < end:
+        time.sleep(0.01)
+    err = open('rank0').read()
+    p[0].communicate(timeout=60)
+    check('and so do processes that join; a failure is told meanwhile',
+          alive == [True, True] and 'does not come' in err and
+          'error: rank 1 (' in err and p[0].returncode == 3,
+          (alive, p[0].returncode, err, open('rank1').read()))
+
+
 def main():
     with open('train.tfd', 'w') as f:
         f.write(PROGRAM)
@@ -302,6 +358,8 @@ def main():
           all('an odd epoch' in calls('failed', rank) and
               'all_reduce train.tfd:8:14' in calls('failed', rank)
               for rank in range(2)), calls('failed', 0)[:500])
+    a_reader_that_pauses()
+    a_failure_while_the_reader_pauses()
     print('1..%d' % count)
     sys.exit(failed > 0)
 

@@ -15,6 +15,7 @@
 #include "runtime/hal/system.h"
 #include "runtime/cluster/control/job_impl.h"
 #include "runtime/cluster/control/open_files.h"
+#include "runtime/cluster/control/printing.h"
 
 static bool is_silent; /* another process prints why joining failed */
 
@@ -268,6 +269,7 @@ leave(RtMember *m, double last_words)
     enum { CLOSING = 5 };
     m->last_words = m->own_server ? last_words : 0;
     rt_close_bounded(release, m, m->last_words + CLOSING);
+    rt_server_printed();
 }
 
 typedef struct Start {

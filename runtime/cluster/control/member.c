@@ -15,6 +15,7 @@
 #include "ir/base/message.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/control/job_impl.h"
+#include "runtime/cluster/control/printing.h"
 
 enum {
     TURN_MS = 50,

@@ -9,7 +9,6 @@
 #include "runtime/cluster/control/server.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
+#include "runtime/cluster/control/printing.h"
 #include "runtime/cluster/zmq/socket.h"
 #include "runtime/hal/system.h"
 #include "runtime/hal/wait.h"
@@ -66,18 +66,6 @@ evict(void *data, int rank)
     RtServer *s = data;
     if (s->config.evict)
         s->config.evict(s->config.data, rank);
-}
-
-void
-rt_server_print(void *data, RtSay kind, const char *line, const char *lines)
-{
-    (void)data;
-    message_shown(line);
-    message_shown(lines);
-    fflush(stdout);
-    fprintf(stderr, "tfd-run: %s: %s\n%s",
-            kind == RT_SAY_ERROR ? "error" : "note", line, lines);
-    fflush(stderr);
 }
 
 /* ---- in ----------------------------------------------------------------- */
@@ -325,6 +313,7 @@ rt_server_leave(RtServer *s)
 {
     enum { CLOSING = 5 }; /* seconds */
     rt_close_bounded(close_server, s, CLOSING);
+    rt_server_printed();
 }
 
 /* ---- from other threads ------------------------------------------------- */

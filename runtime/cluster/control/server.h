@@ -47,13 +47,10 @@ bool rt_server_is_stuck(RtServer *s);
 /* Its last messages get a second to leave. */
 void rt_server_close(RtServer *s);
 
-/* Closes it, or, where libzmq does not return, says so and leaves it. */
+/* Closes it, or, where libzmq does not return, says so and leaves it.  All that
+ * it said is printed. */
 void rt_server_leave(RtServer *s);
 /* As rt_call_bounded, of what closes sockets at the end of a job. */
 bool rt_close_bounded(void (*call)(void *data), void *data, double seconds);
-
-/* What a server prints, as tfd-run does: the usual say.  data is not used. */
-void rt_server_print(void *data, RtSay say, const char *line,
-                     const char *lines);
 
 #endif

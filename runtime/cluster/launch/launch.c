@@ -24,6 +24,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cluster/control/job.h"
 #include "runtime/cluster/control/open_files.h"
+#include "runtime/cluster/control/printing.h"
 #include "runtime/cluster/control/server.h"
 #include "runtime/cluster/launch/evictions.h"
 #include "runtime/cluster/launch/process.h"
@@ -484,6 +485,7 @@ end_attempts(const Launch *l, const RtAttempt *last, Status st,
 {
     if (l->error)
         rt_server_print(NULL, RT_SAY_ERROR, l->error, l->notes);
+    rt_server_printed();
     *exit_status = last->exit_status;
     return st;
 }

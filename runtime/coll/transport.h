@@ -24,15 +24,12 @@ typedef struct RtTransport {
     Status (*open)(const RtCommConfig *config, RtColl **out, Str *why);
 } RtTransport;
 
-/* Whether a wait takes longer than timeout, 0: than config says; *deadline is 0
- * when it begins. */
+/* Whether a wait takes longer than timeout, 0: than config says. */
 static inline bool
-rt_coll_is_late(const RtCommConfig *config, double timeout, double *deadline)
+rt_coll_is_late(const RtCommConfig *config, double timeout, RtWaited *waited)
 {
-    double now = config->clock();
-    if (*deadline == 0.0)
-        *deadline = now + (timeout > 0.0 ? timeout : config->timeout);
-    return now > *deadline;
+    double most = timeout > 0.0 ? timeout : config->timeout;
+    return rt_waited(waited, config->clock()) > most;
 }
 
 /* coll/shm: the replicas of one process, or of those of one machine, by tasks

@@ -311,7 +311,7 @@ watch(void *data)
     RtWatchdog *w = &run->watchdog;
     while (rt_wait_word_wait(&w->bell, 0, false) == 0) {
         atomic_store(&w->looks, true);
-        look(run, run->clock());
+        look(run, rt_waited(&w->watched, run->clock()));
         atomic_store(&w->looks, false);
     }
     return NULL;

@@ -22,7 +22,8 @@ typedef enum RtRunPhase {
     PHASE_ENDED
 } RtRunPhase;
 
-/* Times are of clock_seconds(), 0 if there was none yet. */
+/* Times are of `watched`, so that those in which the process was stopped are
+ * not idle; 0 if there was none yet. */
 typedef struct RtWatchdog {
     pthread_t thread;
     bool has_thread;
@@ -35,6 +36,7 @@ typedef struct RtWatchdog {
     _Atomic(RtExecutor *) failed; /* the first one with a fault, complete */
     _Atomic int64_t steps;        /* done by main */
     Status result;                /* PHASE_CLOSING: the status of the run */
+    RtWaited watched;             /* the time that the thread has looked */
     Arena *arena;
     RtProgressSample *seen; /* of main and each replica */
     double moved;           /* the last time that a sample differed */

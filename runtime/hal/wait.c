@@ -96,6 +96,17 @@ rt_may_spin(int num_threads)
     return num_threads <= num_cores();
 }
 
+double
+rt_waited(RtWaited *w, double now)
+{
+    const double longest = 0.5;
+    if (w->has_begun)
+        w->seconds += fmin(now - w->looked, longest);
+    w->has_begun = true;
+    w->looked = now;
+    return w->seconds;
+}
+
 struct timespec
 rt_time_after(double seconds)
 {

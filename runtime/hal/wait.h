@@ -52,6 +52,18 @@ bool rt_may_spin(int num_threads);
 /* Seconds on a clock that only goes forward. */
 typedef double RtClock(void);
 
+/* How long a wait has taken, for who looks at it some ten times a second.  All
+ * zeros: it has not begun. */
+typedef struct RtWaited {
+    bool has_begun;
+    double seconds, looked;
+} RtWaited;
+
+/* To be asked at each look: the seconds since the first one.  A time without
+ * looks counts as half a second at most, since the process may have been
+ * stopped, and others with it. */
+double rt_waited(RtWaited *w, double now);
+
 /* The time on the clock of clock_seconds() after so many seconds, for waits of
  * the C library that take a clock: one that is set (CLOCK_REALTIME) could make
  * them wait for hours. */

@@ -67,13 +67,14 @@ rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
 {
     Waiting w = {c, all, num_receives, num, num, {0}};
     RtCarrierJob begin = {begin_all, &w, NULL}, cancel = {cancel_all, &w, NULL};
-    double end = clock_seconds() + timeout;
+    RtWaited waited = {0};
     for (int i = 0; i < num; i++)
         atomic_store(&all[i].has_ended, false);
     if (num == 0)
         return true;
     rt_carrier_call(c, &begin);
-    while (!rt_wait_word_load(&w.ended) && clock_seconds() < end &&
+    while (!rt_wait_word_load(&w.ended) &&
+           rt_waited(&waited, clock_seconds()) < timeout &&
            !rt_carrier_has_stopped(c) && !(stopped && atomic_load(stopped)))
         rt_wait_word_wait(&w.ended, 0, false);
     rt_carrier_call(c, &cancel);
@@ -213,7 +214,7 @@ static double
 ping(RtCarrier *c, const Exchange *x, char *bytes)
 {
     size_t n = x->bytes;
-    double end = clock_seconds() + x->timeout;
+    RtWaited waited = {0};
     Ping p = {.carrier = c,
               .is_first = rt_carrier_rank(c) < x->peer,
               .left = x->times,
@@ -224,7 +225,8 @@ ping(RtCarrier *c, const Exchange *x, char *bytes)
     p.send.end = p.recv.end = end_ping;
     p.send.owner = p.recv.owner = &p;
     rt_carrier_submit(c, &run);
-    while (!rt_wait_word_load(&p.ended) && clock_seconds() < end &&
+    while (!rt_wait_word_load(&p.ended) &&
+           rt_waited(&waited, clock_seconds()) < x->timeout &&
            !is_stopped(c, x))
         rt_wait_word_wait(&p.ended, 0, false);
     rt_carrier_call(c, &cancel);

@@ -289,6 +289,50 @@ def a_failure_while_the_reader_pauses():
           (alive, p[0].returncode, err, open('rank1').read()))
 
 
+STEPS = '''var w: f32 = 0.0
+dataset train = range(8).repeat().batch(8)
+fn step(x) {
+  w += all_reduce(sum, sum(sin(f32(sum(x)) * f32(iota(%d)))))
+}
+main {
+  for x in distribute(train) { run step(x) }
+}
+'''
+
+
+def goes_on_after_stops(number, *options):
+    """A run with a timeout of 2 seconds is stopped for 3, four times."""
+    p = subprocess.Popen([RUN, 'steps.tfp', *options], text=True,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    for _ in range(4):
+        time.sleep(1)
+        p.send_signal(number)
+        time.sleep(3)
+        p.send_signal(signal.SIGCONT)
+    time.sleep(1)
+    goes_on = p.poll() is None
+    p.terminate()
+    err = p.communicate(timeout=30)[1]
+    check('a time in which it is stopped is not idle: ' + ' '.join(options),
+          goes_on and p.returncode == 130, (p.returncode, err))
+
+
+def compile_steps(size, *options):
+    with open('steps.tfd', 'w') as f:
+        f.write(STEPS % size)
+    subprocess.run([TFDC, 'steps.tfd', *options], check=True)
+
+
+def stops():
+    """In a kernel, longer than the time between two looks of the watchdog; and
+    in waiting for the other process."""
+    compile_steps(80000000, '--devices', 'cpu:0')
+    goes_on_after_stops(signal.SIGSTOP, '--timeout', '2')
+    compile_steps(8000000, '--devices', 'cpu:0-1', '--collectives',
+                  'timeout_seconds=2')
+    goes_on_after_stops(signal.SIGTSTP, '-n', '2')
+
+
 def main():
     with open('train.tfd', 'w') as f:
         f.write(PROGRAM)
@@ -358,6 +402,7 @@ def main():
           all('an odd epoch' in calls('failed', rank) and
               'all_reduce train.tfd:8:14' in calls('failed', rank)
               for rank in range(2)), calls('failed', 0)[:500])
+    stops()
     a_reader_that_pauses()
     a_failure_while_the_reader_pauses()
     print('1..%d' % count)

@@ -151,7 +151,8 @@ typedef struct Reduction {
     RtColl *coll;
     RtCollInstance *instance;
     int num, round;
-    int root; /* of REDUCE_FIRST */
+    int root;       /* of REDUCE_FIRST */
+    double timeout; /* 0: the communicator's */
     DType dtype;
     int64_t count[MAX_OPERANDS];
     char *in[MAX_OPERANDS][MAX_REPLICAS];
@@ -190,7 +191,7 @@ reduce_once(void *data)
                 part_of(job->in[i][r], job->out[i][first], job->count[i]);
         job->coll->ops->all_reduce_start(job->instance, r, parts);
     }
-    d->result = job->coll->ops->done(job->instance, d->number, 0.0);
+    d->result = job->coll->ops->done(job->instance, d->number, job->timeout);
     return NULL;
 }
 
@@ -790,11 +791,12 @@ lonely_reduction(RtClock *clock)
     return job;
 }
 
-/* A minute goes by between two looks. */
+static int looks;
+
+/* A minute goes by between two looks, as where the process is stopped. */
 static double
 minutes(void)
 {
-    static int looks;
     return 61.0 * ++looks;
 }
 
@@ -803,12 +805,15 @@ a_missing_replica_is_named(void **state)
 {
     Reduction job = lonely_reduction(minutes);
     Device first = {.number = 0, .job = &job};
+    job.timeout = 2.0;
+    looks = 0;
     const RtCollOps *ops = job.coll->ops;
     (void)state;
     RtAllReducePart part = part_of(job.in[0][2], job.out[0][2], 1);
     ops->all_reduce_start(job.instance, 2, &part);
     reduce_once(&first);
     assert_int_equal(first.result, COLL_TIMEOUT);
+    assert_true(looks > 4); /* half a second each */
     assert_true(ops->arrived(job.instance, 0));
     assert_false(ops->arrived(job.instance, 1));
     assert_true(ops->arrived(job.instance, 2));

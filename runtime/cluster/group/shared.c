@@ -78,14 +78,11 @@ has_reached(uint32_t value, uint32_t target)
 /* Why a wait ends before the word has risen; late: the rank that is waited for,
  * by now. */
 static Status
-ended(const SharedGroup *g, double *deadline, int late)
+ended(const SharedGroup *g, RtWaited *waited, int late)
 {
     if (atomic_load(&g->shared->is_aborted))
         return status_new(STATUS_STOPPED, "the run has been stopped");
-    double now = g->config.clock();
-    if (*deadline == 0.0)
-        *deadline = now + g->config.timeout;
-    return now > *deadline
+    return rt_waited(waited, g->config.clock()) > g->config.timeout
                ? status_new(STATUS_INPUT,
                             "rank %d has not come to an exchange of all "
                             "processes in %g seconds",
@@ -97,12 +94,12 @@ ended(const SharedGroup *g, double *deadline, int late)
 static Status
 wait_for(const SharedGroup *g, RtWaitWord *word, uint32_t target, int rank)
 {
-    double deadline = 0.0;
+    RtWaited waited = {0};
     for (;;) {
         uint32_t value = rt_wait_word_load(word);
         if (has_reached(value, target))
             return OK;
-        TRY(ended(g, &deadline, rank));
+        TRY(ended(g, &waited, rank));
         rt_wait_word_wait(word, value, g->config.spin);
     }
 }
@@ -146,12 +143,12 @@ wait_for_all(const SharedGroup *g, int slot)
 {
     RtWaitWord *word = &g->shared->arrived[slot];
     uint32_t target = g->begun[slot] * (uint32_t)g->group.size;
-    double deadline = 0.0;
+    RtWaited waited = {0};
     for (;;) {
         uint32_t value = rt_wait_word_load(word);
         if (has_reached(value, target))
             return OK;
-        TRY(ended(g, &deadline, first_late(g, slot)));
+        TRY(ended(g, &waited, first_late(g, slot)));
         rt_wait_word_wait(word, value, g->config.spin);
     }
 }

@@ -29,6 +29,7 @@
 #include "runtime/cluster/launch/evictions.h"
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/restart.h"
+#include "runtime/hal/wait.h"
 
 static const double patience = 10; /* seconds from the stop to SIGKILL */
 /* seconds in which processes that come back have to join */
@@ -49,7 +50,8 @@ typedef struct Launch {
     RtSignals signals;
     bool begun;           /* all have joined */
     atomic_bool given_up; /* for a signal came before that */
-    double stopped;       /* when that was seen; 0: not yet */
+    bool stopped;         /* it was seen */
+    RtWaited ending;      /* since then */
     bool killed;
     Arena *said;               /* what the server's thread says: */
     const char *error, *notes; /* of it; NULL: nothing has failed */
@@ -273,10 +275,9 @@ some_run(const Launch *l)
 static void
 look_at_stop(Launch *l)
 {
-    double now = clock_seconds();
-    if (l->stopped <= 0 && rt_server_is_stopped(l->server))
-        l->stopped = now;
-    if (l->stopped > 0 && !l->killed && now - l->stopped > patience) {
+    l->stopped = l->stopped || rt_server_is_stopped(l->server);
+    if (l->stopped && !l->killed &&
+        rt_waited(&l->ending, clock_seconds()) > patience) {
         l->killed = true;
         signal_all(l, SIGKILL);
     }
@@ -389,8 +390,8 @@ forget_evicted(Launch *l)
 static Status
 start_all(Launch *l)
 {
-    l->stopped = 0;
-    l->killed = l->begun = false;
+    l->stopped = l->killed = l->begun = false;
+    l->ending = (RtWaited){0};
     l->error = l->notes = NULL;
     l->checkpoints = 0;
     if (l->attempt->size < l->config->policy.size)

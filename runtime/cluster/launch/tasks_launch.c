@@ -27,6 +27,7 @@
 #include "runtime/cluster/launch/process.h"
 #include "runtime/cluster/launch/restart.h"
 #include "runtime/cluster/resolve/role.h"
+#include "runtime/hal/wait.h"
 
 /* Seconds. */
 static const double grace = 2;           /* from an end of the job to SIGKILL */
@@ -62,6 +63,7 @@ typedef struct Launch {
     size_t port_len;
     bool listens;       /* the port is whole, and the others are started */
     bool ended;         /* the coordinator has */
+    RtWaited watched;   /* the time of the next, and of deadline */
     double begun;       /* when it was started */
     double interrupted; /* when a signal came that ends the job; 0: none */
     double deadline;    /* when all processes are killed; 0: not yet */
@@ -169,12 +171,19 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
     fflush(stderr);
 }
 
+/* Goes on, but not while the job is stopped; never 0. */
+static double
+watched(Launch *l)
+{
+    return 1 + rt_waited(&l->watched, clock_seconds());
+}
+
 /* All processes are killed after so many seconds, unless that is decided
  * already. */
 static void
 end_within(Launch *l, double seconds)
 {
-    double at = clock_seconds() + seconds;
+    double at = watched(l) + seconds;
     if (l->deadline <= 0 || at < l->deadline)
         l->deadline = at;
 }
@@ -463,7 +472,7 @@ some_run(const Launch *l)
 static void
 look_at_clock(Launch *l)
 {
-    double now = clock_seconds();
+    double now = watched(l);
     double patience =
         l->config->timeout > 0 ? l->config->timeout : RT_JOB_TIMEOUT;
     if (!l->listens && l->deadline <= 0 && now - l->begun > patience) {
@@ -587,7 +596,7 @@ static Status
 start_and_watch(Launch *l)
 {
     TRY(rt_make_secret(l->key, sizeof l->key));
-    l->begun = clock_seconds();
+    l->begun = watched(l);
     TRY(start_task(l, &l->tasks[0]));
     return watch(l);
 }

@@ -3,20 +3,23 @@
  */
 #include "runtime/cluster/mpi/deadline.h"
 
-#include <errno.h>
+#include <math.h>
+#include "ir/base/clock.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/wait.h"
+
+#define LOOKS_EVERY 0.1 /* seconds */
 
 static void *
 wait_for_end(void *data)
 {
     RtDeadline *d = data;
-    struct timespec end = rt_time_after(d->seconds);
-    int error = 0;
+    RtWaited waited = {0};
     pthread_mutex_lock(&d->lock);
-    while (!d->has_ended && error != ETIMEDOUT)
-        error = pthread_cond_clockwait(&d->changed, &d->lock, CLOCK_MONOTONIC,
-                                       &end);
+    while (!d->has_ended && rt_waited(&waited, clock_seconds()) < d->seconds) {
+        struct timespec end = rt_time_after(fmin(d->seconds, LOOKS_EVERY));
+        pthread_cond_clockwait(&d->changed, &d->lock, CLOCK_MONOTONIC, &end);
+    }
     if (!d->has_ended)
         fatal_error(STATUS_MACHINE,
                     "%s (%s) has not come back for %g seconds: another process "

@@ -53,15 +53,14 @@ rt_local_wait(const RtLocalWork *w, bool has_timeout)
     RtLocalComm *comm = w->instance->comm;
     RtDevice *d = rt_local_device(w);
     Gate g = next_gate(w);
-    double deadline = 0.0;
+    RtWaited waited = {0};
     for (;;) {
         uint32_t value = rt_wait_word_load(g.word);
         if (has_passed(g, value))
             return COLL_OK;
         if (atomic_load(comm->all_stopped))
             return COLL_ABORTED;
-        if (has_timeout &&
-            rt_coll_is_late(&comm->config, w->timeout, &deadline))
+        if (has_timeout && rt_coll_is_late(&comm->config, w->timeout, &waited))
             return COLL_TIMEOUT;
         d->ops->program->wait_word(d, g.word, value);
     }

@@ -71,14 +71,14 @@ messages_done(MsgInstance *s, int device, double timeout)
     MsgComm *comm = s->comm;
     RtDevice *d = comm->config.devices[device];
     uint32_t call = atomic_load(&s->parts[device * comm->each].calls);
-    double deadline = 0.0;
+    RtWaited waited = {0};
     for (;;) {
         uint32_t ended = rt_wait_word_load(&s->ended);
         if ((int32_t)(ended - call) >= 0 && !atomic_load(&comm->stopped))
             return COLL_OK;
         if (atomic_load(&comm->stopped))
             return COLL_ABORTED;
-        if (rt_coll_is_late(&comm->config, timeout, &deadline))
+        if (rt_coll_is_late(&comm->config, timeout, &waited))
             return COLL_TIMEOUT;
         d->ops->program->wait_word(d, &s->ended, ended);
     }

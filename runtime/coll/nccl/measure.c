@@ -77,11 +77,11 @@ exchange_all(NcclComm *comm, const Message *m)
 static bool
 wait_for_last(NcclRank *r)
 {
-    double deadline = 0.0;
+    RtWaited waited = {0};
     while (!r->device->ops->wait(r->arrived)) {
         if (atomic_load(&r->comm->stopped))
             return false;
-        if (rt_coll_is_late(&r->comm->config, 0.0, &deadline)) {
+        if (rt_coll_is_late(&r->comm->config, 0.0, &waited)) {
             rt_device_fail(r->device,
                            "%s has failed: a message of NCCL has not come "
                            "after %g seconds",

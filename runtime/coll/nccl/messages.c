@@ -429,14 +429,14 @@ static RtCollResult
 fetch_sizes(NcclWork *w, double timeout)
 {
     NcclRank *r = w->rank;
-    double deadline = 0.0;
+    RtWaited waited = {0};
     size_t n = (size_t)r->comm->coll.num_replicas * sizeof *r->sizes;
     r->device->ops->copy_out(queue_of(r), r->sizes, sizes_at(r, 0), n);
     RtEvent end = r->device->ops->record(queue_of(r));
     while (!r->device->ops->wait(end)) {
         if (atomic_load(&r->comm->stopped))
             return COLL_ABORTED;
-        if (rt_coll_is_late(&r->comm->config, timeout, &deadline))
+        if (rt_coll_is_late(&r->comm->config, timeout, &waited))
             return COLL_TIMEOUT;
     }
     return atomic_load(&r->comm->stopped) ? COLL_ABORTED : COLL_OK;

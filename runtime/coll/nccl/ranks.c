@@ -72,12 +72,12 @@ static bool
 settle(NcclRank *r, const char *what)
 {
     static const struct timespec pause = {0, PAUSE_NS};
-    double deadline = 0.0;
+    RtWaited waited = {0};
     bool works;
     while (!is_settled(r, &works)) {
         if (atomic_load(&r->comm->stopped))
             return false;
-        if (rt_coll_is_late(&r->comm->config, 0.0, &deadline)) {
+        if (rt_coll_is_late(&r->comm->config, 0.0, &waited)) {
             rt_device_fail(r->device,
                            "%s has failed: %s has not ended after %g seconds",
                            r->device->name, what, r->comm->config.timeout);

@@ -270,9 +270,9 @@ static RtCollResult
 wait_for_engine(const RtLocalWork *w)
 {
     const RtCommConfig *config = &w->instance->comm->config;
-    double deadline = 0.0;
+    RtWaited waited = {0};
     while (!rt_local_device(w)->ops->wait(own_of(w)->end))
-        if (rt_coll_is_late(config, w->timeout, &deadline))
+        if (rt_coll_is_late(config, w->timeout, &waited))
             return COLL_TIMEOUT;
     return own_of(w)->result;
 }

@@ -137,14 +137,14 @@ group_finish(RtGroup *group, int slot, void *all)
 {
     LinkGroup *g = group_of(group);
     Slot *s = &g->slots[slot];
-    double end = clock_seconds() + g->timeout;
+    RtWaited waited = {0};
     for (;;) {
         uint32_t ended = rt_wait_word_load(&s->ended);
         if (ended == s->calls)
             break;
         if (atomic_load(&g->stopped) || rt_carrier_has_stopped(g->carrier))
             return stopped(g);
-        if (clock_seconds() > end)
+        if (rt_waited(&waited, clock_seconds()) > g->timeout)
             return late(g, s->recv.peer);
         rt_wait_word_wait(&s->ended, ended, false);
     }

@@ -25,14 +25,14 @@ watch(void *data)
 {
     RtPsGuard *g = data;
     uint64_t seen = 0;
-    double moved = clock_seconds();
+    RtWaited idle = {0};
     while (!rt_wait_word_load(&g->closing)) {
         rt_wait_word_wait(&g->closing, 0, false); /* a tenth of a second */
         uint64_t turns = atomic_load(&g->turns);
         if (turns != seen || atomic_load(&g->pauses))
-            moved = clock_seconds();
+            idle = (RtWaited){0};
         seen = turns;
-        if (clock_seconds() - moved > g->seconds)
+        if (rt_waited(&idle, clock_seconds()) > g->seconds)
             g->give_up(g->data);
     }
     return NULL;

@@ -158,7 +158,8 @@ start_others(Launch *l)
 
 /* ---- what is said, and the end ------------------------------------------- */
 
-static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+static void __attribute__((format(printf, 1, 2)))
+say(const char *format, ...)
 {
     char line[512];
     va_list args;

@@ -55,6 +55,14 @@ count_rows(const IrModule *m, const IrStage *of, int64_t n)
     return __builtin_mul_overflow(n, each, &all) ? -1 : all;
 }
 
+/* The number of a stage's input of which one is kept: one of workers, whose
+ * number is not known here, keeps all at most. */
+static int64_t
+num_shards(const IrStage *s)
+{
+    return s->ints[0] > 0 ? s->ints[0] : 1;
+}
+
 /* Elements after a stage whose input, the stage before it, has a known number
  * n. */
 static int64_t
@@ -74,7 +82,7 @@ count_after(const IrModule *m, const IrStage *s, int64_t n)
     case STAGE_skip:
         return n > s->ints[0] ? n - s->ints[0] : 0;
     case STAGE_shard:
-        return n > s->ints[1] ? (n - s->ints[1] - 1) / s->ints[0] + 1 : 0;
+        return n > s->ints[1] ? (n - s->ints[1] - 1) / num_shards(s) + 1 : 0;
     default:
         return n;
     }
@@ -121,8 +129,10 @@ ahead_after(const IrModule *m, const IrStage *s, int64_t n)
     switch ((StageKind)s->kind) {
     case STAGE_batch:
     case STAGE_lanes:
-    case STAGE_shard:
         each = s->ints[0];
+        break;
+    case STAGE_shard:
+        each = num_shards(s);
         break;
     case STAGE_window:
         each = s->ints[1];

@@ -441,7 +441,7 @@ check_unbatch(Verify *v, const IrStage *s, const Types *in)
             return false;
         first = d;
     }
-    return ir_dim_is_const(first) ? first.c >= 0 : first.c == 0 && first.k == 1;
+    return first.k >= 0 && first.c >= 0;
 }
 
 static bool

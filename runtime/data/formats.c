@@ -77,11 +77,10 @@ find_end(RtFile *f, const char **line, size_t *len)
 static size_t
 without_end(const char *line, size_t n)
 {
-    if (n > 0 && line[n - 1] == '\n')
-        n--;
-    if (n > 0 && line[n - 1] == '\r')
-        n--;
-    return n;
+    if (n == 0 || line[n - 1] != '\n')
+        return n;
+    n--;
+    return n > 0 && line[n - 1] == '\r' ? n - 1 : n;
 }
 
 static Status

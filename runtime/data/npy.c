@@ -162,7 +162,7 @@ enum { MAX_HEADER = 64 << 10 };
 static bool
 agrees(const IrType *t, const RtNpyHeader *h)
 {
-    if (strcmp(dtype_info[t->dtype].numpy, h->descr) != 0 ||
+    if (!*h->descr || strcmp(dtype_info[t->dtype].numpy, h->descr) != 0 ||
         h->rank != t->rank + 1)
         return false;
     for (int i = 0; i < t->rank; i++)

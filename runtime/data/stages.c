@@ -183,7 +183,7 @@ unbatch_next(RtNode *n, RtElement *e, bool *end)
         if (*end)
             return OK;
         s->count = 0;
-        s->rows = ir_dim_is_const(rows) ? rows.c : s->in.rows;
+        s->rows = rows.k * s->in.rows + rows.c;
     }
     for (int i = 0; i < n->stage->types.len; i++)
         memcpy(e->data[i], s->in.data[i] + s->count * n->bytes[i],
@@ -302,7 +302,14 @@ repeat_rewind(RtNode *n)
     return rewind_input(n);
 }
 
-/* An input without elements ends an endless repetition, too. */
+/* Whether a pass that has ended was the last: an input without elements ends an
+ * endless repetition, too. */
+static bool
+is_last_pass(const Stage *s, int64_t count)
+{
+    return count < 0 ? !s->any : s->count >= count;
+}
+
 static Status
 repeat_next(RtNode *n, RtElement *e, bool *end)
 {
@@ -315,7 +322,7 @@ repeat_next(RtNode *n, RtElement *e, bool *end)
             s->any = true;
             return OK;
         }
-        *end = !s->any || (count >= 0 && s->count >= count);
+        *end = is_last_pass(s, count);
         if (!*end)
             TRY(rewind_input(n));
     }
@@ -335,7 +342,7 @@ repeat_skip(RtNode *n, int64_t *num, RtElement *e, bool *end)
         s->any = s->any || *num < before;
         if (!*end)
             return OK;
-        *end = !s->any || (count >= 0 && s->count >= count);
+        *end = is_last_pass(s, count);
         if (!*end)
             TRY(rewind_input(n));
     }

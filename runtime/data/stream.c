@@ -71,10 +71,14 @@ new_stream(Arena *a, const char *path, ReadMore *read)
 /* ---- the file itself ----------------------------------------------------- */
 
 /* A file that ends before its initial size was truncated, or the disk returns
- * less than it has; the missing bytes must not count as the end of the data. */
+ * less than it has; the missing bytes must not count as the end of the data.
+ * What is appended meanwhile is not read. */
 static Status
 read_file(RtStream *s, char *to, size_t n, size_t *got)
 {
+    int64_t left = s->file_size - s->file_at;
+    if (s->file_size >= 0 && (int64_t)n > left)
+        n = left > 0 ? (size_t)left : 0;
     TRY(file_read_at(s->fd, s->path, s->file_at, to, n, got));
     s->file_at += (int64_t)*got;
     if (*got < n && s->file_at < s->file_size)

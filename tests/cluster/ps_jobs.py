@@ -171,6 +171,15 @@ def waits():
               alone[0] == 0 and served[:2] == alone[:2], f"{alone} {served}")
 
 
+def shards():
+    """Of which main does not know how many there are."""
+    made = plan(os.path.join(PROGRAMS, "shards.tfd"))
+    for workers in [1, 3]:
+        done = run(made, "-n", f"workers={workers},ps=1")
+        check(f"shards of {workers} worker(s) that are shuffled, kept and made "
+              "ahead", done[:2] == (0, "True True True\n"), done)
+
+
 def cancels():
     """What is cancelled has no update on any server; what is not has one."""
     made = plan(os.path.join(PROGRAMS, "cancels.tfd"))
@@ -866,6 +875,7 @@ with tempfile.TemporaryDirectory() as folder:
     one_worker_has_the_bits_of_none()
     failures()
     waits()
+    shards()
     cancels()
     inputs()
     placement()

@@ -215,6 +215,19 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, int axis, AstOp op,
 
 /* ---- any part ----------------------------------------------------------- */
 
+/* What changes x elsewhere than in the part: factors and divisors are 1 there,
+ * since a gradient also goes through what is not taken. */
+static FeValue *
+neutral_elsewhere(Lower *cx, FeValue *e, FeValue *mask, AstOp op, Loc loc)
+{
+    if (!mask || op == AST_OP_NONE || op == AST_OP_ADD || op == AST_OP_SUB)
+        return e;
+    DType dtype = e->tensor->type.dtype;
+    FeValue *one = fe_cast(
+        cx, fe_value_scalar(cx->arena, scalar_int(DT_i64, 1)), dtype, loc);
+    return fe_op3(cx, OP_where, mask, e, one, loc);
+}
+
 /* x with e, by op, in a part whose numbers are known. */
 static FeValue *
 update_known(Lower *cx, IrValue *x, const FeIndices *indices, AstOp op,
@@ -226,6 +239,7 @@ update_known(Lower *cx, IrValue *x, const FeIndices *indices, AstOp op,
     FeValue *next = pad_to_whole(cx, part->tensor, &x->type, indices, loc);
     FeValue *mask = build_mask(cx, &x->type, indices, loc);
     FeValue *whole = fe_value_tensor(cx->arena, x);
+    next = neutral_elsewhere(cx, next, mask, op, loc);
     if (op != AST_OP_NONE)
         next = fe_binary(cx, op, whole, next, loc);
     return mask ? fe_op3(cx, OP_where, mask, next, whole, loc) : next;
@@ -327,9 +341,61 @@ scatter_note(Lower *cx, const AstNode *target, AstOp op, const IrVar *var)
                      op == AST_OP_NONE ? "writes" : "changes");
 }
 
-void
-fe_assign_index(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
-                const AstNode *node)
+/* ---- indices that are evaluated once ------------------------------------- */
+
+/* Whether a second evaluation may have another value, or an effect. */
+static bool
+has_calls(const AstNode *n)
+{
+    const AstNode *child;
+    if (n->kind == AST_CALL || n->kind == AST_IF)
+        return true;
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
+        if (has_calls(child))
+            return true;
+    return false;
+}
+
+/* An index, or a name for its value, which is what was written. */
+static AstNode *
+evaluated_once(Lower *cx, AstNode *n)
+{
+    if (!n || !has_calls(n))
+        return n;
+    AstNode *once = NEW(cx->arena, AstNode);
+    *once = *n;
+    if (n->kind == AST_SLICE) {
+        once->slice.start = evaluated_once(cx, n->slice.start);
+        once->slice.stop = evaluated_once(cx, n->slice.stop);
+        once->slice.step = evaluated_once(cx, n->slice.step);
+        return once;
+    }
+    once->kind = AST_NAME;
+    once->name.text = intern(cx->names, fe_ast_text(cx->arena, n));
+    fe_bind(cx, cx->scope, once->name.text, fe_eval(cx, n), n->loc);
+    return once;
+}
+
+/* x[i][j], whose parts are read from x and written to it, with the values of i
+ * and j, in this order. */
+static const AstNode *
+with_known_indices(Lower *cx, const AstNode *target)
+{
+    if (target->kind != AST_INDEX || !has_calls(target))
+        return target;
+    AstNode *known = NEW(cx->arena, AstNode);
+    *known = *target;
+    known->index.value = (AstNode *)with_known_indices(cx, target->index.value);
+    known->index.items = (AstList){0};
+    for (int i = 0; i < target->index.items.len; i++)
+        VEC_PUSH(cx->arena, known->index.items,
+                 evaluated_once(cx, target->index.items.data[i]));
+    return known;
+}
+
+static void
+assign_part(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
+            const AstNode *node)
 {
     FeValue *old = fe_eval(cx, target->index.value);
     FeValue *next = &fe_poison;
@@ -353,4 +419,14 @@ fe_assign_index(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
         break;
     }
     fe_assign(cx, target->index.value, AST_OP_NONE, next, node);
+}
+
+void
+fe_assign_index(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
+                const AstNode *node)
+{
+    FeScope *around = cx->scope;
+    cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);
+    assign_part(cx, with_known_indices(cx, target), op, value, node);
+    cx->scope = around;
 }

@@ -40,6 +40,8 @@ struct Loop {
     const AstNode *node, *body, *pattern;
     FeLoop state;
     FeValue *from, *count; /* counted: the range */
+    DType element;         /* of its numbers, where the count has another */
+    bool is_widened;       /* that is so */
     FeBinding *index;      /* counted while: a mut */
     IrValue *index_arg;    /* counted for */
     FeValue *iter;         /* over a dataset */
@@ -60,6 +62,8 @@ counted_element(Lower *cx, Loop *l)
     int64_t from;
     if (fe_value_is_int(l->from, &from) && from == 0)
         return i;
+    if (l->is_widened)
+        i = fe_cast(cx, i, l->element, l->loc);
     return fe_binary(cx, AST_OP_ADD, l->from, i, l->loc);
 }
 
@@ -323,14 +327,39 @@ new_loop(Lower *cx, const LoopKind *kind, const AstNode *node,
     return l;
 }
 
-/* The number of iterations of from..to. */
+/* Whether to - from may be another number in its dtype. */
+static bool
+may_wrap(Lower *cx, FeValue *from, FeValue *to, FeValue *size, DType *dtype)
+{
+    int64_t a, b, n;
+    IrType t;
+    if (fe_is_poison(size) || !fe_type_of(cx, size, &t))
+        return false;
+    *dtype = t.dtype;
+    if (!dtype_is_int(t.dtype) || t.dtype == DT_i64)
+        return false;
+    bool is_known = fe_value_is_int(from, &a) && fe_value_is_int(to, &b) &&
+                    fe_value_is_int(size, &n);
+    return !is_known || b - a != n;
+}
+
+/* The number of iterations of from..to: as i64 where the numbers' dtype may not
+ * have it, which is then in l. */
 static FeValue *
-range_size(Lower *cx, FeValue *from, FeValue *to, Loc loc)
+range_size(Lower *cx, Loop *l, FeValue *from, FeValue *to)
 {
     int64_t a;
-    return fe_value_is_int(from, &a) && a == 0
-               ? to
-               : fe_binary(cx, AST_OP_SUB, to, from, loc);
+    if (fe_value_is_int(from, &a) && a == 0)
+        return to;
+    FeMark mark = fe_mark(cx);
+    FeValue *size = fe_binary(cx, AST_OP_SUB, to, from, l->loc);
+    if (!may_wrap(cx, from, to, size, &l->element))
+        return size;
+    fe_rewind(cx, &mark);
+    l->is_widened = true;
+    to = fe_cast(cx, to, DT_i64, l->loc);
+    from = fe_cast(cx, from, DT_i64, l->loc);
+    return fe_binary(cx, AST_OP_SUB, to, from, l->loc);
 }
 
 static FeValue *
@@ -351,7 +380,7 @@ fe_loop_counted(Lower *cx, const AstNode *n, FeValue *from, FeValue *to)
     Loop l = new_loop(cx, leaves ? &counted_while : &counted_for, n, body, loc);
     l.pattern = n->for_.pattern;
     l.from = from;
-    l.count = range_size(cx, from, to, loc);
+    l.count = range_size(cx, &l, from, to);
     if (leaves) {
         l.index = fe_hidden_mut(cx, "index", zero_like(cx, l.count), loc);
         VEC_PUSH(cx->arena, l.carry.muts, l.index);
@@ -398,10 +427,43 @@ warn_of_hidden_muts(Lower *cx, const AstNode *n)
     }
 }
 
+static AstNode *
+new_node(Lower *cx, AstKind kind, const AstNode *like)
+{
+    AstNode *n = NEW(cx->arena, AstNode);
+    *n = (AstNode){.kind = kind, .depth = like->depth, .loc = like->loc};
+    return n;
+}
+
+/* while true { if condition { body } else { break } }: then the loop carries
+ * what the condition assigns to. */
+static const AstNode *
+with_condition_inside(Lower *cx, const AstNode *n)
+{
+    const AstNode *cond = n->while_.cond;
+    AstNode *loop = new_node(cx, AST_WHILE, n);
+    AstNode *body = new_node(cx, AST_BLOCK, n->while_.body);
+    AstNode *leave = new_node(cx, AST_BLOCK, cond);
+    AstNode *choice = new_node(cx, AST_IF, cond);
+    choice->if_.cond = n->while_.cond;
+    choice->if_.then = n->while_.body;
+    choice->if_.else_ = leave;
+    VEC_PUSH(cx->arena, leave->block.stmts, new_node(cx, AST_BREAK, cond));
+    VEC_PUSH(cx->arena, body->block.stmts, choice);
+    loop->while_.body = body;
+    loop->while_.cond = new_node(cx, AST_BOOL, cond);
+    loop->while_.cond->boolean.value = true;
+    return loop;
+}
+
 void
 fe_loop_while(Lower *cx, const AstNode *n, int64_t max)
 {
+    FeBindings assigned = {0};
     warn_of_hidden_muts(cx, n);
+    fe_assigned(cx, n->while_.cond, &assigned);
+    if (assigned.len)
+        n = with_condition_inside(cx, n);
     Loop l = new_loop(cx, &plain_while, n, n->while_.body, n->while_.cond->loc);
     l.cond = n->while_.cond;
     l.max = max;

@@ -197,7 +197,8 @@ be_depthwise_match(Emit *e, Depthwise *d)
     const KRanges *grid = &e->k->grid;
     if (!be_find_contraction(e->k, &d->contract, &d->loop) || !grid->count)
         return false;
-    if (d->contract->contract.pairs)
+    if (d->contract->contract.pairs ||
+        be_kernel_contains(&e->k->body, K_REDUCE)) /* of windows side by side */
         return false;
     const KRanges *products = &d->contract->contract.ranges;
     d->channel = d->loop->loop.ranges.vars[0];

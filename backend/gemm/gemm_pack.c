@@ -533,7 +533,7 @@ pack_columns_together(GemmCode *t, Val first, Val from, Val end,
     const GemmOperand *o = &t->gemm->b;
     const KVar *column = t->gemm->n;
     be_emit_find_varying_along(e, be_gemm_last_product(t), column);
-    e->tile = (EmitTile){.rows = 1, .lane = column};
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lane = column};
     be_emit_slice(e, &o->slice, &e->k->body);
     BeLoop l;
     be_loop_begin(u, &l, from, panel_end(t, first, end),

@@ -407,6 +407,21 @@ static const CodegenCase cases[] = {
      "%s: T[71] per_replica = sum %a {axes=[0]}\n"
      "%d: T[71] per_replica = dot %b, %c {contract_x=[1] contract_y=[0]}\n"
      "%r: T[71] per_replica = add %s, %d"},
+    /* B of values that are the same for all columns */
+    {"T[40, 51]",
+     {"T[n, 40]", "T[n, 51]", "T[1]"},
+     "%h: T mirrored = constant {dims=[] dtype=T data=[0.5]}\n"
+     "%s: T[1] per_replica = mul %c, %h\n"
+     "%y: T[n, 51] per_replica = mul %b, %s\n"
+     "%r: T[40, 51] per_replica = dot %a, %y {contract_x=[0] "
+     "contract_y=[0]}"},
+    /* each channel alone, and a reduction of all of them */
+    {"T[5, 5, 20]",
+     {"T[5, 17, 20]", "T[4, 1, 20]"},
+     "%x: T[5, 5, 20] per_replica = conv %a, %b {low=[1] dims=[5] step=[3] "
+     "groups=20}\n"
+     "%m: T[5, 5, 1] per_replica = reduce_max %x {axes=[2] keepdims=true}\n"
+     "%r: T[5, 5, 20] per_replica = sub %x, %m"},
     /* no product, but squares that are transposed */
     {"T[40, n]",
      {"T[n, 40]"},

@@ -10,6 +10,9 @@ enum {
     MAX_PLACES = 64,      /* of a window: code is emitted for each */
     FEW_WINDOWS = 4,      /* for which packing does not pay */
     MAX_SUMS = 512 << 10, /* bytes of the sums of all places and channels */
+    MAX_PACKED = 4 << 20, /* bytes of x packed for a row of windows, which is
+                             on a thread's stack */
+    MOST_LANES = 16       /* of a register */
 };
 
 /* ---- operands ------------------------------------------------------------ */
@@ -190,6 +193,18 @@ sums_fit(const Emit *e, const Depthwise *d)
     return !__builtin_mul_overflow(channels, each, &bytes) && bytes <= MAX_SUMS;
 }
 
+/* x is packed for a row of windows at least. */
+static bool
+packed_fits(const Depthwise *d)
+{
+    const DepthwiseAxis *a = d->axes;
+    int64_t bytes, each = a[0].places * MOST_LANES *
+                          (int64_t)dtype_info[d->contract->dtype].bytes;
+    return !__builtin_mul_overflow(be_depthwise_reach(&a[1], a[1].windows),
+                                   each, &bytes) &&
+           bytes <= MAX_PACKED;
+}
+
 bool
 be_depthwise_match(Emit *e, Depthwise *d)
 {
@@ -211,7 +226,7 @@ be_depthwise_match(Emit *e, Depthwise *d)
     return find_axes(e, d, d->of_weights ? products : grid,
                      d->of_weights ? grid : products) &&
            find_limits(d, &e->k->body) && find_limits(d, &d->loop->loop.body) &&
-           find_limits(d, &d->contract->contract.body) &&
+           find_limits(d, &d->contract->contract.body) && packed_fits(d) &&
            (!d->of_weights || sums_fit(e, d));
 }
 

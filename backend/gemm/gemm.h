@@ -220,6 +220,9 @@ enum { GEMM_C_BYTES = 2 << 20 }; /* of accumulators that are kept */
  * columns of a block of B, with all blocks about equally large; */
 int64_t be_gemm_block_columns(const GemmPlan *plan, int64_t n,
                               int64_t block_bytes, int64_t bytes);
+/* fewer of these where the accumulators of the rows that are packed at once
+ * would not fit a thread's stack; */
+void be_gemm_limit_columns(const Gemm *g, GemmPlan *plan, int64_t n);
 /* rows whose accumulators are kept: those that are packed at once or, if they
  * are kept for further blocks of k, as many as fit; */
 int64_t be_gemm_kept_rows(const Gemm *g, const GemmPlan *plan,

@@ -18,6 +18,8 @@ enum {
     IN_PLACE_BYTES = 512 << 10, /* of A that is read in place */
     LINES_BYTES = 256 << 10,    /* of lines along k */
     A_BYTES = 2 << 20,          /* of A that is packed once */
+    MOST_C_BYTES = 7 << 19, /* of accumulators, which are on a thread's stack
+                               beside packed A and B */
     PAGE = 4096,
     MOST_CONFLICTS = 6, /* lines that a set of the first cache keeps beside
                            others */
@@ -334,6 +336,28 @@ be_gemm_block_columns(const GemmPlan *plan, int64_t n, int64_t block_bytes,
     return be_gemm_even_piece(n, fit, nr);
 }
 
+/* Rows that are packed at once. */
+static int64_t
+rows_together(const GemmPlan *plan)
+{
+    int64_t rows = (int64_t)plan->m_tiles * plan->mr;
+    return rows < plan->a.group ? be_gemm_round_up(plan->a.group, plan->mr)
+                                : rows;
+}
+
+/* A tile's rows have accumulators beside those of all rows that are kept. */
+void
+be_gemm_limit_columns(const Gemm *g, GemmPlan *plan, int64_t n)
+{
+    int64_t bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
+    int64_t column = (rows_together(plan) + plan->mr) * bytes;
+    int64_t nr = be_gemm_plan_nr(plan), most = MOST_C_BYTES / column / nr * nr;
+    if (most < nr)
+        most = nr;
+    if (!g->direct && plan->nc > most)
+        plan->nc = be_gemm_even_piece(n, most, nr);
+}
+
 static void
 lay_out_b(const Problem *x, GemmPlan *plan)
 {
@@ -343,6 +367,7 @@ lay_out_b(const Problem *x, GemmPlan *plan)
     plan->nc = in_place ? x->n
                         : be_gemm_block_columns(
                               plan, x->n, b_block_bytes(x, plan), x->bytes);
+    be_gemm_limit_columns(x->gemm, plan, x->n);
     int64_t panels = plan->nc / be_gemm_plan_nr(plan);
     int most = MAX_TOGETHER / plan->vectors;
     plan->n_panels = panels < most ? (int)panels : most;
@@ -363,9 +388,7 @@ int64_t
 be_gemm_kept_rows(const Gemm *g, const GemmPlan *plan, int64_t most_bytes)
 {
     int64_t bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
-    int64_t mc = (int64_t)plan->m_tiles * plan->mr;
-    if (mc < plan->a.group)
-        mc = be_gemm_round_up(plan->a.group, plan->mr);
+    int64_t mc = rows_together(plan);
     int64_t fit = most_bytes / (plan->nc * bytes);
     return be_gemm_keeps_c(g, plan) && fit > mc ? fit / mc * mc : mc;
 }
@@ -485,8 +508,8 @@ make_plan(const Problem *x, GemmLayoutKind a, GemmLayoutKind b, GemmPlan *plan)
         return false;
     plan->mr = choose_mr(x, plan);
     lay_out_a(x, plan);
-    lay_out_b(x, plan);
     plan->m_tiles = choose_m_tiles(x, plan);
+    lay_out_b(x, plan);
     plan->mc = be_gemm_kept_rows(x->gemm, plan, GEMM_C_BYTES);
     plan->a_rows = choose_a_rows(x, plan);
     plan->skips_zeros = be_gemm_can_skip_zeros(x->gemm, plan);

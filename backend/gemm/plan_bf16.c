@@ -95,11 +95,12 @@ be_bf16_plan(const Emit *e, const Gemm *g, GemmUnit unit)
     choose_k(g, &plan, k);
     plan.nc = be_gemm_block_columns(&plan, n, be_gemm_l2_bytes(e->target),
                                     BF16_BYTES);
+    lay_out_a(g, &plan, m);
+    be_gemm_limit_columns(g, &plan, n);
     int64_t nr = be_gemm_plan_nr(&plan), panels = plan.nc / nr;
     plan.n_panels = panels < BE_MAX_VECTORS / plan.vectors
                         ? (int)panels
                         : BE_MAX_VECTORS / plan.vectors;
-    lay_out_a(g, &plan, m);
     plan.b = (GemmLayout){.kind = GEMM_PANELS, .stride = 2, .k_stride = nr};
     plan.a_rows = choose_a_rows(g, &plan, m, n);
     plan.mc = be_gemm_kept_rows(g, &plan,

@@ -11,8 +11,12 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "backend/cpu/cpu_kernel.h"
+#include "ir/base/thread.h"
 #include "tests/codegen/cases.h"
 
 static const CodegenCase cases[] = {
@@ -569,6 +573,108 @@ zeros_are_multiplied_with_infinities(void **state)
     check_infinity(&cases_of_zeros[2], 64, 70, false);
 }
 
+/* What the functions of kernels have on the stack, by their text: %p = alloca
+ * i8, i64 64, or <16 x float>, or anything else of a few bytes. */
+static int64_t
+stack_bytes(const char *llvm)
+{
+    int64_t all = 0;
+    for (const char *p = llvm; (p = strstr(p, " = alloca ")); p++) {
+        int lanes = 1, read = 0;
+        const char *type = p + strlen(" = alloca ");
+        if (sscanf(type, "<%d x %n", &lanes, &read) == 1)
+            type += read;
+        int64_t bytes = strncmp(type, "i8,", 3) ? 8 : 1;
+        if (!strncmp(type, "float", 5))
+            bytes = 4;
+        const char *count = strstr(type, ", i64 ");
+        assert_non_null(count);
+        all += bytes * lanes * strtoll(count + strlen(", i64 "), NULL, 10);
+    }
+    return all;
+}
+
+/* Columns of a vocabulary and few rows, B in place or packed, few products of
+ * rows side by side; a line of an image that is long. */
+static void
+threads_have_enough_stack(void **state)
+{
+    (void)state;
+    static const CodegenCase large[] = {
+        {"T[12, 131072]",
+         {"T[12, 64]", "T[64, 131072]", "T[131072]"},
+         "%x: T[12, 131072] per_replica = dot %a, %b {contract_x=[1] "
+         "contract_y=[0]}\n"
+         "%r: T[12, 131072] per_replica = add %x, %c"},
+        {"T[300, 40000]",
+         {"T[8, 300]", "T[8, 40000]", "T[40000]"},
+         "%n: T[8, 300] per_replica = neg %a\n"
+         "%x: T[300, 40000] per_replica = dot %n, %b {contract_x=[0] "
+         "contract_y=[0]}\n"
+         "%r: T[300, 40000] per_replica = add %x, %c"},
+        {"T[1, 200000, 16]",
+         {"T[1, 200000, 16]", "T[3, 1, 16]"},
+         "%r: T[1, 200000, 16] per_replica = conv %a, %b {low=[1] "
+         "dims=[200000] step=[1] groups=16}"},
+        {"T[3, 1, 16]",
+         {"T[1, 200000, 16]", "T[1, 200000, 16]"},
+         "%r: T[3, 1, 16] per_replica = conv_weights %a, %b {low=[1] "
+         "dims=[3] step=[1] groups=16}"},
+    };
+    static const char *const dtypes[] = {"f32", "f64", "bf16", CASES_ONE_CHAIN};
+    static const char *const targets[] = {"x86-64-v3", "x86-64-v4",
+                                          "x86-64-v4+bf16", "x86-64-v4+amx"};
+    for (int i = 0; i < 4; i++) {
+        for (int t = 0; t < 4; t++) {
+            Arena *a = arena_new(NULL, "stack");
+            BeKernels all = cases_kernels(a, large, 4, dtypes[i], 600);
+            BeOptions options = {.targets = targets[t], .level = 2};
+            for (int k = 0; k < all.len; k++) {
+                BeKernels one = {0};
+                VEC_PUSH(a, one, all.data[k]);
+                Str text = str_new(a);
+                assert_null(be_print_llvm(&text, NULL, &one, &options));
+                assert_true(stack_bytes(str_text(&text)) <
+                            THREAD_STACK_BYTES - (1 << 20));
+            }
+            arena_release(a);
+        }
+    }
+}
+
+/* The accumulators of all columns would not fit the stack. */
+static void
+columns_come_in_blocks(void **state)
+{
+    (void)state;
+    enum { ROWS = 12, COLUMNS = 40000, PRODUCTS = 8 };
+    static const CodegenCase wide = {
+        "T[12, 40000]",
+        {"T[12, 8]", "T[8, 40000]", "T[40000]"},
+        "%x: T[12, 40000] per_replica = dot %a, %b {contract_x=[1] "
+        "contract_y=[0]}\n"
+        "%r: T[12, 40000] per_replica = add %x, %c"};
+    static float x[ROWS * PRODUCTS], y[PRODUCTS * COLUMNS], z[COLUMNS];
+    static float r[ROWS * COLUMNS];
+    Arena *a = arena_new(NULL, "products");
+    BeKernels kernels = cases_kernels(a, &wide, 1, "f32", 600);
+    for (int i = 0; i < ROWS * PRODUCTS; i++)
+        x[i] = (float)(i / PRODUCTS);
+    for (int i = 0; i < PRODUCTS * COLUMNS; i++)
+        y[i] = (float)(i % COLUMNS % 7);
+    for (int j = 0; j < COLUMNS; j++)
+        z[j] = (float)j;
+    RtCode *code = run_compile(&kernels, "native", 2);
+    void *ptrs[] = {x, y, z, r};
+    run_find_kernel(code, kernels.data[0]->name)(ptrs, NULL, 0, ROWS);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        int row = i / COLUMNS, j = i % COLUMNS;
+        assert_true(r[i] == (float)(PRODUCTS * row * (j % 7) + j));
+    }
+    rt_code_close(code);
+    arena_release(a);
+}
+
 /* One tile of rows that is no gemm: two threads would read %b twice. */
 static void
 two_rows_are_not_divided(void **state)
@@ -611,6 +717,8 @@ main(int argc, char **argv)
         OF("f16"),
         cmocka_unit_test(batches_are_products_too),
         cmocka_unit_test(few_rows_are_divided_by_columns),
+        cmocka_unit_test(columns_come_in_blocks),
+        cmocka_unit_test(threads_have_enough_stack),
         cmocka_unit_test(zeros_are_multiplied_with_infinities),
         cmocka_unit_test(two_rows_are_not_divided),
     };

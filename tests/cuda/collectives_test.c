@@ -61,7 +61,8 @@ static const Row rows[] = {
      "--set steps=2",
      {{"0-3", "seed:12"},
       {"0-1", "seed:13,no-peers"},
-      {"0-3", "seed:26,near:1"}},
+      {"0-3", "seed:26,near:1"},
+      {"0-3", "seed:27,peers:2"}},
      {{0}}},
     {"contexts", "0-1", "", "", {{"0-1", "seed:14"}, {"0", "seed:15"}}, {{0}}},
     {"convnet",
@@ -77,7 +78,9 @@ static const Row rows[] = {
      "0-2",
      "",
      "",
-     {{"0-2", "seed:18"}, {"0", "seed:19"}, {"0-2", "seed:20,no-peers"},
+     {{"0-2", "seed:18"},
+      {"0", "seed:19"},
+      {"0-2", "seed:20,no-peers"},
       {"0-2", "seed:25,near:1"}},
      {{0}}},
     {"schedule", "0-3", "", "", {{"0-3", "seed:21"}}, {{0}}},
@@ -298,6 +301,7 @@ only_what_is_out_of_reach_is_staged(void **state)
     assert_int_equal(shared_bytes(plan, "near:3"), 0);
     assert_int_equal(shared_bytes(plan, "near:2"), 3 * 1280 + 256);
     assert_int_equal(shared_bytes(plan, "near:1"), 5 * 1280 + 256);
+    assert_int_equal(shared_bytes(plan, "peers:2"), 3 * 1280 + 256);
     assert_int_equal(shared_bytes(plan, "no-peers"), 5 * 1280 + 256);
 }
 

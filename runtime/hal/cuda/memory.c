@@ -154,17 +154,20 @@ rt_cuda_free_memories(Cuda *c)
 
 /* ---- access to other GPUs ------------------------------------------------ */
 
-/* Another part of the process may have enabled it for the same context. */
+/* Another part of the process may have enabled it for the same context.  A GPU
+ * that could reach each other one may still not reach all of them: without a
+ * switch between them it has eight connections. */
 static Status
-enable_access(Cuda *c, const Cuda *other)
+enable_access(Cuda *c, const Cuda *other, bool *reaches)
 {
     if (!rt_cuda_enter(c))
         return rt_device_status(&c->device);
     CUresult r = c->cu->cuCtxEnablePeerAccess(other->context, 0);
-    if (r && r != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
-        return rt_cuda_failure(c->cu, c->device.name, "cuCtxEnablePeerAccess",
-                               r);
-    return OK;
+    *reaches = !r || r == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    if (*reaches || r == CUDA_ERROR_TOO_MANY_PEERS ||
+        r == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
+        return OK;
+    return rt_cuda_failure(c->cu, c->device.name, "cuCtxEnablePeerAccess", r);
 }
 
 Status
@@ -177,8 +180,7 @@ rt_cuda_connect(RtDevice *d, RtDevice *other, bool *reaches)
         return OK;
     TRY_CUDA(c->cu, d->name, cuDeviceCanAccessPeer, &can, c->number,
              rt_cuda_of(other)->number);
-    *reaches = can;
-    return can ? enable_access(c, rt_cuda_of(other)) : OK;
+    return can ? enable_access(c, rt_cuda_of(other), reaches) : OK;
 }
 
 /* ---- copies -------------------------------------------------------------- */

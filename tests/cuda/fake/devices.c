@@ -216,6 +216,8 @@ cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (d->peers & bit)
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    if (__builtin_popcountll(d->peers) >= fake_world.options.peers)
+        return CUDA_ERROR_TOO_MANY_PEERS;
     d->peers |= bit;
     return CUDA_SUCCESS;
 }

@@ -33,6 +33,7 @@ CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent begin,
 
 enum {
     MAX_DEVICES = 16,
+    USUAL_PEERS = 8,   /* of a device, without a switch between them */
     MAX_STREAMS = 128, /* at the same time, with the branches of graphs */
     MAX_CHAINS = 32,   /* streams of a capture */
     MAX_OPTIONS = 512,
@@ -55,6 +56,7 @@ typedef struct FakeOptions {
     bool count;    /* print counts at exit */
     bool no_peers; /* no device can access another one's memory */
     int near;      /* only those whose numbers differ by so much can */
+    int peers;     /* whose memory a device can access at the same time */
 } FakeOptions;
 
 /* ---- operations ---------------------------------------------------------- */

@@ -119,6 +119,8 @@ read_option(char *word, FakeOptions *o)
         return o->capability = (int)x, true;
     if (read_number(word, "near", &x))
         return o->near = (int)x, true;
+    if (read_number(word, "peers", &x))
+        return o->peers = (int)x, true;
     if (read_number(word, "threads", &x))
         return o->threads = (int)x, true;
     if (strcmp(word, "count") == 0)
@@ -138,7 +140,8 @@ fake_options(FakeOptions *out)
                          .version = 12020,
                          .capability = 90,
                          .threads = 2048,
-                         .near = MAX_DEVICES};
+                         .near = MAX_DEVICES,
+                         .peers = USUAL_PEERS};
     snprintf(text, sizeof text, "%s", setting ? setting : "");
     for (char *word; (word = strtok_r(rest, ",", &rest));)
         if (!read_option(word, out))
@@ -146,6 +149,6 @@ fake_options(FakeOptions *out)
                 "TFD_FAKE_CUDA has \"%s\", which is none of "
                 "devices:N, seed:N, memory:BYTES, version:N, "
                 "capability:N, threads:N, fail:CALL:N[:ERROR], near:N, "
-                "count and no-peers",
+                "peers:N, count and no-peers",
                 word);
 }

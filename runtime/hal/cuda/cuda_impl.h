@@ -56,7 +56,7 @@ typedef struct CudaQueue {
     RtQueue queue; /* first */
     CUstream stream;
     CUevent events[CUDA_EVENTS]; /* value v is events[v % CUDA_EVENTS] */
-    uint64_t recorded, completed;
+    _Atomic uint64_t recorded, completed; /* whoever stages looks at them */
     bool has_more; /* was enqueued than the last event marks */
 } CudaQueue;
 
@@ -64,7 +64,7 @@ typedef struct CudaQueue {
 typedef struct CudaStaged {
     size_t begin, end; /* in the ring */
     CudaQueue *queue;  /* when its mark has happened, */
-    uint64_t mark;     /* the driver has copied it; */
+    uint64_t mark;     /* the driver has copied it (0: it has); */
     void *to;          /* then the host copies it there; NULL: nowhere */
     size_t bytes;
 } CudaStaged;
@@ -76,6 +76,7 @@ typedef struct CudaStaging {
     CudaStaged staged[CUDA_STAGED]; /* number i is at i % CUDA_STAGED */
     uint64_t first, next;           /* numbers of those in use */
     int num_out;                    /* of them, that the host has to copy */
+    CUevent done;                   /* after pieces that no mark follows yet */
 } CudaStaging;
 
 typedef struct CudaFunction {

@@ -88,12 +88,13 @@ event_of(CudaQueue *q, uint64_t value)
 uint64_t
 rt_cuda_mark(Cuda *c, CudaQueue *q)
 {
+    uint64_t last = q->recorded;
     if (q->has_more && rt_cuda_enter(c) &&
-        CALL_CUDA(c, cuEventRecord, event_of(q, q->recorded + 1), q->stream)) {
-        q->recorded++;
+        CALL_CUDA(c, cuEventRecord, event_of(q, last + 1), q->stream)) {
+        atomic_store_explicit(&q->recorded, ++last, memory_order_release);
         q->has_more = false;
     }
-    return q->recorded;
+    return last;
 }
 
 void
@@ -113,7 +114,7 @@ rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value)
         return true;
     if (!rt_cuda_poll(c, event_of(q, value), BOUND))
         return false;
-    q->completed = value;
+    atomic_store_explicit(&q->completed, value, memory_order_release);
     return true;
 }
 

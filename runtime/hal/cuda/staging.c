@@ -30,14 +30,29 @@ finish(Cuda *c, CudaStaged *p)
     c->staging.num_out--;
 }
 
-/* Waits for the oldest piece, whose space is free then.  Its queue has a mark
- * after it, or is main's, which can make one: it does so before a program. */
+/* Waits for all pieces of a queue.  Marks are made by the thread whose queue it
+ * is, which may be another one: main and a program of the device stage at the
+ * same time.  A queue that a program captures has marks after its pieces. */
+static void
+wait_for_pieces(Cuda *c, const CudaQueue *q)
+{
+    CudaStaging *s = &c->staging;
+    if (!rt_cuda_enter(c) || !CALL_CUDA(c, cuEventRecord, s->done, q->stream))
+        return;
+    while (!rt_cuda_poll(c, s->done, 0.1))
+        ;
+    for (uint64_t i = s->first; i < s->next; i++)
+        if (staged(s, i)->queue == q)
+            staged(s, i)->mark = 0;
+}
+
+/* Waits for the oldest piece, whose space is free then. */
 static void
 retire(Cuda *c)
 {
     CudaStaged *p = staged(&c->staging, c->staging.first);
     if (p->mark > p->queue->recorded)
-        rt_cuda_mark(c, p->queue);
+        wait_for_pieces(c, p->queue);
     while (!rt_cuda_has_happened(c, p->queue, p->mark))
         ;
     finish(c, p);
@@ -165,6 +180,8 @@ rt_cuda_staging_open(Cuda *c)
     CudaStaging *s = &c->staging;
     void *ring;
     pthread_mutex_init(&s->lock, NULL);
+    TRY_CUDA(c->cu, c->device.name, cuEventCreate, &s->done,
+             CU_EVENT_DISABLE_TIMING);
     TRY_CUDA(c->cu, c->device.name, cuMemHostAlloc, &ring, CUDA_STAGING, 0);
     s->ring = ring;
     return OK;
@@ -173,6 +190,8 @@ rt_cuda_staging_open(Cuda *c)
 void
 rt_cuda_staging_close(Cuda *c)
 {
+    if (c->staging.done)
+        c->cu->cuEventDestroy_v2(c->staging.done);
     if (c->staging.ring)
         c->cu->cuMemFreeHost(c->staging.ring);
 }

@@ -192,6 +192,15 @@ run_for(Stage *s, double seconds, int late, int silent)
 }
 
 static void
+exchange(Stage *s, int rank, const char *name)
+{
+    RtExchangePart part = {.name = name, .own = {"x", 1}};
+    RtFrame f = rt_frame_new(s->arena, RT_FRAME_EXCHANGE, 0, 0);
+    rt_frame_exchange(&f, &part);
+    give(s, rank, &f);
+}
+
+static void
 expect(Stage *s, const char *part, int exit_status)
 {
     int got;
@@ -519,6 +528,31 @@ own_gaps_are_no_silence(void **state)
     arena_release(s.arena);
 }
 
+/* Nor has anybody waited meanwhile: for those who have not come, in a call, or
+ * in an exchange. */
+static void
+own_gaps_are_no_waiting(void **state)
+{
+    (void)state;
+    Stage s;
+    stage_open(&s, 2);
+    run_for(&s, 1, -1, -1);
+    s.now += 1000;
+    rt_membership_tick(s.membership, s.now);
+    join_opened(&s);
+    run_for(&s, 1, 1, -1);
+    s.now += 1000;
+    rt_membership_tick(s.membership, s.now);
+    run_for(&s, 1, 1, -1);
+    run_for(&s, 1, -1, -1);
+    exchange(&s, 0, "memory");
+    run_for(&s, 1, -1, -1);
+    s.now += 1000;
+    rt_membership_tick(s.membership, s.now);
+    assert_string_equal(s.said, "note: waiting for ranks 0, 1 of 2\n");
+    arena_release(s.arena);
+}
+
 /* The thread that reads gets no processor: what came is a sign of its sender.
  */
 static void
@@ -607,15 +641,6 @@ slow_ranks_are_noted(void **state)
 }
 
 static void
-exchange(Stage *s, int rank, const char *name)
-{
-    RtExchangePart part = {.name = name, .own = {"x", 1}};
-    RtFrame f = rt_frame_new(s->arena, RT_FRAME_EXCHANGE, 0, 0);
-    rt_frame_exchange(&f, &part);
-    give(s, rank, &f);
-}
-
-static void
 exchanges_are_watched(void **state)
 {
     (void)state;
@@ -690,6 +715,7 @@ main(int argc, char **argv)
         cmocka_unit_test(silent_ranks_are_named),
         cmocka_unit_test(all_silent_ranks_are_said_at_once),
         cmocka_unit_test(own_gaps_are_no_silence),
+        cmocka_unit_test(own_gaps_are_no_waiting),
         cmocka_unit_test(what_is_not_read_yet_is_no_silence),
         cmocka_unit_test(who_is_seen_to_go_on_is_not_silent),
         cmocka_unit_test(absent_ranks_are_named),

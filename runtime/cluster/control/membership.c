@@ -394,15 +394,26 @@ rt_membership_lost(RtMembership *r, int rank, const char *how, int exit_status,
     member->lost_status = exit_status;
 }
 
-/* A server that was not executed for a while has heard nothing meanwhile. */
+/* A server that was not executed for a while has heard nothing meanwhile; and
+ * others may have been stopped with it, as by control-Z, so nobody has waited.
+ */
 static void
 forgive_own_gap(RtMembership *r, double now)
 {
     double gap = now - r->looked;
-    if (gap > 0.5)
-        for (int i = 0; i < r->config.size; i++)
-            r->members[i].heard += gap;
     r->looked = now;
+    if (gap <= 0.5)
+        return;
+    for (int i = 0; i < r->config.size; i++) {
+        r->members[i].heard += gap;
+        r->members[i].ended_at += gap;
+    }
+    r->began += gap;
+    r->stopped += gap;
+    r->awaited_since += gap;
+    if (r->exchange_began > 0)
+        r->exchange_began += gap;
+    r->slow_looked = 0; /* another window */
 }
 
 void

@@ -462,6 +462,30 @@ long_operands_go_in_pieces(void **state)
     }
 }
 
+/* As after two weeks of a thousand steps a second. */
+static void
+replicas_are_counted_beyond_32_bits(void **state)
+{
+    (void)state;
+    Job job;
+    open_job(&job, 2, 3, 1, 60.0);
+    Reduction r = {.job = &job, .how = REDUCE_SUM, .num = 1};
+    r.operands[0] = (RtReduceOperand){DT_f32, -1, 100};
+    r.counts[0] = 100;
+    make_reduction(&r);
+    connect_job(&job);
+    for (int p = 0; p < job.size; p++)
+        r.instances[p]->announced = UINT32_MAX; /* of three each call */
+    for (int call = 0; call < 3; call++) {
+        make_operands(&r);
+        start_all(&r);
+        wait_for_all(&job, r.instances);
+        check_all(&r);
+        free_operands(&r);
+    }
+    close_job(&job);
+}
+
 /* The busiest process's messages of an all_reduce of so many f32. */
 static MemoryCount
 busiest(int size, int count, int algorithm)
@@ -805,6 +829,7 @@ main(int argc, char **argv)
         cmocka_unit_test(any_shape_has_the_bits_of_one_process),
         cmocka_unit_test(machines_combine_first),
         cmocka_unit_test(long_operands_go_in_pieces),
+        cmocka_unit_test(replicas_are_counted_beyond_32_bits),
         cmocka_unit_test(messages_grow_with_the_logarithm),
         cmocka_unit_test(machines_send_as_one_process),
         cmocka_unit_test(silence_ends_with_the_time),

@@ -33,7 +33,7 @@ static void
 announce(MsgInstance *s, MsgPart *part)
 {
     MsgComm *comm = s->comm;
-    uint32_t local = (uint32_t)comm->config.num_local;
+    uint64_t local = (uint64_t)comm->config.num_local;
     atomic_fetch_add(&part->calls, 1);
     if (part == s->parts)
         rt_carrier_submit(comm->carrier, &s->first);

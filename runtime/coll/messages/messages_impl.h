@@ -52,7 +52,7 @@ struct RtCollInstance {
     int num;
     RtReduceOperand *operands;
     MsgPart *parts;             /* of each local replica */
-    _Atomic uint32_t announced; /* local replicas, over all calls */
+    _Atomic uint64_t announced; /* local replicas, over all calls */
     RtWaitWord ended;           /* calls */
     RtCarrierJob first, last;   /* of a call's first and last local replica */
 

@@ -100,8 +100,9 @@ def newcomer():
 
 def data_header(rng):
     """Like one of the link of ZeroMQ, of a message with a byte: rank, tag,
-    bytes."""
-    return struct.pack("<IIQ", rng.randrange(SIZE), rng.randrange(2048), 1)
+    bytes, number."""
+    return struct.pack("<IIQQ", rng.randrange(SIZE), rng.randrange(2048), 1,
+                       rng.randrange(1000))
 
 
 def data_message(rng, num):

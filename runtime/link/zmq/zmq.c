@@ -2,9 +2,15 @@
  * zmq.c - a link over sockets of ZeroMQ
  *
  * A process has a PULL socket, to which all others connect a PUSH socket each.
- * A message is two frames: who sends it, its tag and its bytes; then the bytes.
- * The library sends a copy of them, so that nothing of a stopped run is read
- * later. Received messages wait in a list until somebody wants their tag.
+ * A message is two frames: who sends it, its tag, its bytes and its number;
+ * then the bytes.  The library sends a copy of them, so that nothing of a
+ * stopped run is read later. Received messages wait in a list until somebody
+ * wants their tag.
+ *
+ * A connection that is closed, by the network or what is in it, the library
+ * makes again, without a word and without the messages that were under way.  So
+ * messages of a pair are numbered; and who has waited for one for some seconds
+ * asks the other one, whose answer has the number of the next one.
  *
  * With a key, connections are encrypted, and only the job's processes can make
  * them (cluster/zmq/socket.h).  Who may is answered with the messages: one
@@ -20,6 +26,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "runtime/hal/system.h"
 #include "runtime/cluster/zmq/socket.h"
 
@@ -29,10 +36,23 @@ enum {
     LINGER_MS = 10000 /* for what others have not read at the end */
 };
 
+static const double patience = 2; /* seconds until who waits asks */
+
+/* Tags of messages without a transfer, which have one byte. */
+enum { QUESTION = RT_LINK_NUM_TAGS, ANSWER };
+
 typedef struct Header {
     uint32_t rank, tag;
     uint64_t bytes;
+    uint64_t number; /* messages of transfers that were sent before it */
 } Header;
+
+/* With another process: messages of transfers, and since when one of its is
+ * waited for. */
+typedef struct Pair {
+    uint64_t sent, received;
+    double since; /* 0: none is */
+} Pair;
 
 /* A message that has come before its transfer. */
 typedef struct Early {
@@ -56,6 +76,8 @@ typedef struct ZmqLink {
     int events;  /* a descriptor of pull and zap */
     Address address;
     RtCurveKeys keys;
+    Pair *pairs;   /* of each */
+    double now;    /* when there was progress last */
     Early **early; /* of each, oldest first */
     Early *unused;
     Status failure; /* of a message to another one, until progress returns it */
@@ -191,17 +213,24 @@ zmq_link_connect(RtLink *link, const RtLinkAddress *all)
  * cancelled one has nothing that is still read.  How much waits to be sent is
  * bounded by what the others have to send first. */
 static void
-zmq_link_send(RtLink *link, RtTransfer *t)
+send_message(ZmqLink *l, int peer, uint32_t tag, const void *from, size_t n)
 {
-    ZmqLink *l = zmq_of(link);
-    void *socket = l->push[t->peer];
-    Header h = {(uint32_t)link->rank, t->tag, t->bytes};
+    void *socket = l->push[peer];
+    Header h = {(uint32_t)l->link.rank, tag, n, l->pairs[peer].sent};
     if (l->failure)
         return;
     if (l->zmq->zmq_send(socket, &h, sizeof h, ZMQ_SNDMORE | ZMQ_DONTWAIT) <
             0 ||
-        l->zmq->zmq_send(socket, t->address, t->bytes, ZMQ_DONTWAIT) < 0)
+        l->zmq->zmq_send(socket, from, n, ZMQ_DONTWAIT) < 0)
         l->failure = rt_zmq_error(l->zmq, "messages to other processes");
+}
+
+static void
+zmq_link_send(RtLink *link, RtTransfer *t)
+{
+    ZmqLink *l = zmq_of(link);
+    send_message(l, t->peer, t->tag, t->address, t->bytes);
+    l->pairs[t->peer].sent++;
 }
 
 /* ---- receiving ----------------------------------------------------------- */
@@ -259,6 +288,7 @@ take_body(const ZmqLink *l, const Header *h, zmq_msg_t *body)
     const RtZmq *zmq = l->zmq;
     return has_more(l) && zmq->zmq_msg_recv(body, l->pull, ZMQ_DONTWAIT) >= 0 &&
            !zmq->zmq_msg_more(body) && h->rank < (uint32_t)l->link.size &&
+           h->rank != (uint32_t)l->link.rank && h->tag <= ANSWER &&
            h->bytes == zmq->zmq_msg_size(body);
 }
 
@@ -271,6 +301,34 @@ drop_rest(const ZmqLink *l)
     while (has_more(l) &&
            l->zmq->zmq_recv(l->pull, &none, sizeof none, ZMQ_DONTWAIT) >= 0)
         ;
+}
+
+static Status
+lost_messages(const ZmqLink *l, uint32_t peer)
+{
+    return status_new(STATUS_MACHINE,
+                      "rank %d has lost messages of rank %u: a connection "
+                      "between them, over zmq, was closed by the network or "
+                      "what is in it",
+                      l->link.rank, (unsigned)peer);
+}
+
+/* One of this job. */
+static Status
+take_numbered(ZmqLink *l, const Header *h, Early *e)
+{
+    Pair *pair = &l->pairs[h->rank];
+    bool is_lost = h->number != pair->received;
+    pair->since = 0;
+    if (h->tag < RT_LINK_NUM_TAGS && !is_lost) {
+        pair->received++;
+        keep(l, h, e);
+        return OK;
+    }
+    free_early(l, e);
+    if (h->tag == QUESTION)
+        send_message(l, (int)h->rank, ANSWER, "", 1);
+    return is_lost ? lost_messages(l, h->rank) : OK;
 }
 
 /* The next message; false: there is none. */
@@ -287,12 +345,10 @@ take_message(ZmqLink *l, bool *any)
                    : rt_zmq_error(zmq, "messages of other processes");
     Early *e = new_early(l);
     zmq->zmq_msg_init(&e->message);
-    if (n == sizeof h && take_body(l, &h, &e->message)) {
-        keep(l, &h, e);
-    } else {
-        drop_rest(l);
-        free_early(l, e);
-    }
+    if (n == sizeof h && take_body(l, &h, &e->message))
+        return take_numbered(l, &h, e);
+    drop_rest(l);
+    free_early(l, e);
     return OK;
 }
 
@@ -314,6 +370,7 @@ zmq_link_progress(RtLink *link, bool *moved)
     Status failure = l->failure;
     l->failure = OK;
     TRY(failure);
+    l->now = clock_seconds();
     answer_strangers(l);
     for (;;) {
         bool any;
@@ -322,6 +379,18 @@ zmq_link_progress(RtLink *link, bool *moved)
             return OK;
         *moved = true;
     }
+}
+
+/* A message of that process is waited for. */
+static void
+wait_for(ZmqLink *l, int peer)
+{
+    Pair *pair = &l->pairs[peer];
+    if (pair->since > 0 && l->now - pair->since < patience)
+        return;
+    if (pair->since > 0)
+        send_message(l, peer, QUESTION, "", 1);
+    pair->since = l->now;
 }
 
 static bool
@@ -341,6 +410,7 @@ zmq_link_test(RtLink *link, RtTransfer *t)
         free_early(l, e);
         return true;
     }
+    wait_for(l, t->peer);
     return false;
 }
 
@@ -448,6 +518,7 @@ rt_link_zmq_open(int rank, int size, const char *interface, const uint8_t *key,
     l->arena = a;
     l->events = -1;
     l->push = NEW_ARRAY(a, void *, (size_t)size);
+    l->pairs = NEW_ARRAY(a, Pair, (size_t)size);
     l->early = NEW_ARRAY(a, Early *, (size_t)size);
     Status st = open_sockets(l, interface, key);
     if (st) {

@@ -4,7 +4,8 @@
 Two processes on each of two machines, over zmq: those of a machine send each
 other messages in its memory, and only machines use the network.  They print
 what one process prints, say so (--stats, --preflight), and what a machine sends
-is what one process with its replicas would send.  TAP.
+is what one process with its replicas would send.  All machines have a bridge
+for containers with one and the same address, as Docker makes it.  TAP.
 """
 import os
 import re
@@ -30,6 +31,13 @@ main {{
 # What is sent when they join, of a process, and around all messages.
 JOINING, FRAMES = 2 << 20, 1.1
 PAIR = re.compile(r"^ +(\d+)  \S+ +(\d+)  \S+ +(shared memory|\w+)  ", re.M)
+
+
+def add_bridge(machine):
+    at = ["ip", "-n", hosts.name(machine)]
+    hosts.run(at + ["link", "add", "docker0", "type", "bridge"])
+    hosts.run(at + ["addr", "add", "172.17.0.1/16", "dev", "docker0"])
+    hosts.run(at + ["link", "set", "docker0", "up"])
 
 
 def sent(machine):
@@ -99,6 +107,8 @@ def main():
     subprocess.run([TFDC, "plan.tfd", "--devices", f"cpu:0-{SIZE - 1}", "-o",
                     "plan.tfp"], check=True)
     with hosts.Hosts(MACHINES) as machines:
+        for machine in range(1, MACHINES + 1):
+            add_bridge(machine)
         check_run(machines)
         check_preflight(machines)
     end()

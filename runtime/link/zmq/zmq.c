@@ -153,21 +153,50 @@ zmq_address(RtLink *l)
 
 /* ---- connecting ---------------------------------------------------------- */
 
-/* The first address of the other one in a network of ours, or its first. */
+static bool
+has_address(const Address *a, const char *at)
+{
+    for (uint32_t i = 0; i < a->num; i++)
+        if (strcmp(a->at[i], at) == 0)
+            return true;
+    return false;
+}
+
+/* On one machine, where all have the same. */
+static bool
+are_equal(const Address *a, const Address *b)
+{
+    for (uint32_t i = 0; i < a->num; i++)
+        if (!has_address(b, a->at[i]))
+            return false;
+    return a->num == b->num;
+}
+
+/* Characters that both begin with. */
+static size_t
+common(const char *x, const char *y)
+{
+    size_t n = 0;
+    while (x[n] && x[n] == y[n])
+        n++;
+    return n;
+}
+
+/* The first address of the other one in a network of ours, or its first.  One
+ * that both have, as of a bridge for containers, leads to this machine. */
 static const char *
 choose_address(const ZmqLink *l, const Address *other)
 {
     size_t best = 0;
     const char *chosen = other->at[0];
+    if (are_equal(&l->address, other))
+        return chosen;
     for (uint32_t i = 0; i < other->num; i++)
         for (uint32_t k = 0; k < l->address.num; k++) {
-            size_t n = 0;
-            const char *x = other->at[i], *y = l->address.at[k];
-            while (x[n] && x[n] == y[n])
-                n++;
-            if (n > best) {
+            size_t n = 1 + common(other->at[i], l->address.at[k]);
+            if (n > best && !has_address(&l->address, other->at[i])) {
                 best = n;
-                chosen = x;
+                chosen = other->at[i];
             }
         }
     return chosen;

@@ -67,6 +67,28 @@ is_nccl(IrAlgorithm algorithm)
     return algorithm == ALGORITHM_nccl || algorithm == ALGORITHM_nccl_allreduce;
 }
 
+/* Where some values are NaN, maximum and minimum are (IEEE 754-2019), and those
+ * of NCCL are of the other values. */
+static bool
+drops_nan(const IrOp *op)
+{
+    if (!op || op->kind != OP_all_reduce ||
+        (ir_enum(op, A_op) != AGG_max && ir_enum(op, A_op) != AGG_min))
+        return false;
+    for (int i = 0; i < op->num_operands; i++)
+        if (dtype_is_float(op->operands[i]->type.dtype))
+            return true;
+    return false;
+}
+
+/* By messages of NCCL and kernels of the plan. */
+static CollectiveAlgorithm
+over_nccl(const IrModule *m, const char *why)
+{
+    return (CollectiveAlgorithm){
+        is_nccl(m->algorithm) ? ALGORITHM_auto : ALGORITHM_nccl, 0, 0, why};
+}
+
 CollectiveAlgorithm
 pass_algorithm(const IrModule *m, const IrOp *op)
 {
@@ -77,9 +99,10 @@ pass_algorithm(const IrModule *m, const IrOp *op)
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0, 0,
                                      "NCCL does not reach devices of the CPU"};
     if (asked.algorithm == ALGORITHM_nccl)
-        return (CollectiveAlgorithm){is_nccl(m->algorithm) ? ALGORITHM_auto
-                                                           : ALGORITHM_nccl,
-                                     0, 0, "NCCL is asked for"};
+        return over_nccl(m, "NCCL is asked for");
+    if (asked.algorithm == ALGORITHM_nccl_allreduce && drops_nan(op))
+        return over_nccl(m, "maxima and minima of ncclAllReduce are those of "
+                            "what is not NaN");
     if (asked.algorithm == ALGORITHM_nccl_allreduce)
         return (CollectiveAlgorithm){
             asked.algorithm, 0, 0,
@@ -99,9 +122,7 @@ pass_gather_algorithm(const IrModule *m, const IrOp *op)
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0, 0,
                                      "hierarchical_copy does not gather"};
     if (w.algorithm == ALGORITHM_nccl_allreduce)
-        return (CollectiveAlgorithm){is_nccl(m->algorithm) ? ALGORITHM_auto
-                                                           : ALGORITHM_nccl,
-                                     0, 0, "ncclAllReduce does not gather"};
+        return over_nccl(m, "ncclAllReduce does not gather");
     if (w.algorithm == ALGORITHM_ring)
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, 0,
                                      "ring does not gather"};

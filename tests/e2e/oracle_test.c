@@ -37,6 +37,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/division.tfd", "", 1},
     {"tests/e2e/programs/slices.tfd", "", 1},
     {"tests/e2e/programs/dtypes.tfd", "", 3},
+    {"tests/e2e/programs/ends.tfd", "", 2},
     {"tests/e2e/programs/evaluated.tfd", "", 2},
     {"tests/e2e/programs/exits.tfd", "", 3},
     {"tests/e2e/programs/floats.tfd", "", 2},

@@ -50,6 +50,17 @@ read_address(RtRun *run, const char *text, RtHttpConfig *out)
     return OK;
 }
 
+/* In a URL an address of IPv6 is in brackets. */
+static void
+tell_where(const RtRun *run, const RtHttpConfig *config)
+{
+    const char *host = config->host ? config->host : "*";
+    bool is_bare = strchr(host, ':') != NULL;
+    fprintf(run->options->err, "metrics at http://%s%s%s:%d%s\n",
+            is_bare ? "[" : "", host, is_bare ? "]" : "",
+            rt_http_port(run->metrics), config->path);
+}
+
 Status
 rt_metrics_open(RtRun *run)
 {
@@ -64,9 +75,7 @@ rt_metrics_open(RtRun *run)
     TRY(status_note(rt_http_open(&config, &run->metrics), "--metrics %s",
                     o->metrics));
     if (!o->quiet)
-        fprintf(o->err, "metrics at http://%s:%d%s\n",
-                config.host ? config.host : "*", rt_http_port(run->metrics),
-                config.path);
+        tell_where(run, &config);
     return OK;
 }
 

@@ -185,8 +185,22 @@ def refusals():
           "--metrics has no effect here" in err, out + err)
 
 
+def brackets():
+    """Where the machine has IPv6."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return
+    code, out, err = ps_tasks.run(ps_tasks.plan("counts"), "-n",
+                                  "workers=1,ps=1", "--metrics", "[::1]:0")
+    check("an address of IPv6 is in brackets in the URL", code == 0 and
+          re.search(r"metrics at http://\[::1\]:\d+/metrics\n", err),
+          out + err)
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     job()
     refusals()
+    brackets()
 end()

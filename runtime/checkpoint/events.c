@@ -102,6 +102,21 @@ add_message(Str *s, unsigned field, const Str *message)
     add_bytes(s, field, str_text(message), message->len);
 }
 
+/* Texts of proto3 are UTF-8: readers refuse a message with a byte of no
+ * character, and a tag may be any text that a param gives. */
+static void
+add_text(Str *s, unsigned field, const char *text)
+{
+    size_t n = strlen(text);
+    add_key(s, field, WIRE_BYTES);
+    add_varint(s, n);
+    for (size_t at = 0; at < n;) {
+        size_t len = str_char_len(text + at, n - at);
+        str_addn(s, len ? text + at : "?", len ? len : 1);
+        at += len ? len : 1;
+    }
+}
+
 /* ---- records ------------------------------------------------------------ */
 
 /* Length, its sum, the bytes, their sum. */
@@ -141,7 +156,7 @@ static void
 begin_value(RtEvents *e, const char *tag)
 {
     e->value.len = 0;
-    add_bytes(&e->value, 1, tag, strlen(tag));
+    add_text(&e->value, 1, tag);
 }
 
 static Status

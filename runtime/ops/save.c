@@ -479,6 +479,7 @@ summarize_in_main(RtInvocation *inv, const RtHostOp *h)
     Status st = rt_settle(run);
     if (!st && run->events) {
         tag->len = 0;
+        str_add(tag, ""); /* a tag may be empty */
         RtSummary s = summary_of(inv, h);
         rt_add_text(tag, inv, h, 2);
         st = rt_summary_write(run, str_text(tag), &s);

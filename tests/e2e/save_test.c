@@ -492,6 +492,37 @@ events_text(const char *file, size_t len)
     return str_text(&s);
 }
 
+static const char of_param[] = "param tag: str = \"x\"\n"
+                               "main {\n"
+                               "  summary(\"before\", 0.5, 1)\n"
+                               "  summary(\"{tag}\", 1.5, 2)\n"
+                               "}\n";
+
+/* None at all, and bytes that no reader takes for text. */
+static void
+tags_may_be_any_text(void **state)
+{
+    static const struct {
+        const char *folder, *given, *told;
+    } tags[] = {
+        {"none", "", ""},
+        {"latin", "a\xe9\xff\xc3\xa9\xc3", "a??\xc3\xa9?"},
+    };
+    (void)state;
+    size_t len;
+    const char *plan = compile(of_param, 1);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        Ran r = run_there(plan, "TFD_SPIN=0",
+                          arena_printf(arena, "--log-dir %s --set tag=%s",
+                                       tags[i].folder, tags[i].given));
+        assert_int_equal(r.code, 0);
+        const char *file = bytes_of(event_file(in_dir(tags[i].folder)), &len);
+        assert_string_equal(
+            events_text(file, len),
+            arena_printf(arena, "1 before 0.5\n2 %s 1.5\n", tags[i].told));
+    }
+}
+
 static const char in_steps[] =
     "var k: i64 = 0\n"
     "dataset d = range(8).map(fn(i) = f32(i)).batch(4)\n"
@@ -624,6 +655,7 @@ main(int argc, char **argv)
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(a_failure_leaves_the_old_or_the_new),
         cmocka_unit_test(events_have_these_bytes),
+        cmocka_unit_test(tags_may_be_any_text),
         cmocka_unit_test(steps_have_summaries),
         cmocka_unit_test(summaries_are_not_kept_unasked),
     };

@@ -19,6 +19,8 @@
 
 enum { NUM_BUCKETS = 30, MAX_TRIES = 1000 };
 
+static const char prefix[] = "events.out.tfevents.";
+
 struct RtEvents {
     Arena *arena;
     const char *path;
@@ -181,9 +183,8 @@ create(RtEvents *e, const char *folder)
         strcpy(host, "localhost");
     for (int i = 0; i < MAX_TRIES; i++) {
         status_free(st);
-        e->path =
-            arena_printf(e->arena, "%s/events.out.tfevents.%lld.%s.%d.%d",
-                         folder, (long long)time(NULL), host, (int)getpid(), i);
+        e->path = arena_printf(e->arena, "%s/%s%lld.%s.%d.%d", folder, prefix,
+                               (long long)time(NULL), host, (int)getpid(), i);
         st = file_create(e->path, &e->fd);
         if (!st || access(e->path, F_OK) != 0)
             return st;
@@ -244,6 +245,12 @@ rt_events_continue(const char *folder, const char *name, int64_t len,
     e->path = arena_printf(e->arena, "%s/%s", folder, name);
     e->bytes = len;
     return opened(e, file_continue(e->path, len, &e->fd), out);
+}
+
+bool
+rt_events_is_name(const char *name)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 const char *

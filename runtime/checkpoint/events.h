@@ -8,6 +8,7 @@
 #ifndef TFD_RUNTIME_CHECKPOINT_EVENTS_H
 #define TFD_RUNTIME_CHECKPOINT_EVENTS_H
 
+#include <stdbool.h>
 #include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
 
@@ -20,6 +21,8 @@ Status rt_events_open(const char *folder, RtEvents **out) MUST_USE;
  * them happen again. */
 Status rt_events_continue(const char *folder, const char *name, int64_t len,
                           RtEvents **out) MUST_USE;
+/* Whether such files have such names. */
+bool rt_events_is_name(const char *name);
 /* The position for rt_events_continue: the name and length of the file. */
 const char *rt_events_name(const RtEvents *e);
 int64_t rt_events_bytes(const RtEvents *e);

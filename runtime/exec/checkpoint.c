@@ -390,6 +390,9 @@ events_archive(RtRun *run, RtArchive *ar)
     rt_archive_i64(ar, &r->events_bytes, 0, INT64_MAX);
     if (strchr(r->events_name, '/'))
         rt_archive_fail(ar, "\"%s\" is no name of a file", r->events_name);
+    if (*r->events_name && !rt_events_is_name(r->events_name))
+        rt_archive_fail(ar, "\"%s\" is no name of a file of events",
+                        r->events_name);
 }
 
 /* Of the tasks of a job the coordinator alone has a main. */

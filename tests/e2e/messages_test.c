@@ -597,6 +597,10 @@ static const struct {
      "TFD_CHECKSUMS=0 tfd-run logs.tfp --checkpoint logs --log-dir logs.d "
      "--resume",
      " is no name of a file", 1},
+    {"sed -i s,event/.out,prices.out, logs/*.ckpt && "
+     "TFD_CHECKSUMS=0 tfd-run logs.tfp --checkpoint logs --log-dir logs.d "
+     "--resume",
+     " is no name of a file of events", 1},
     {"tfd-run bools.tfp && printf '\\002' | dd of=b/variables.safetensors "
      "bs=1 seek=$(($(stat -c %s b/variables.safetensors) - 1)) conv=notrunc "
      "2> dd.log; TFD_CHECKSUMS=0 tfd-run restores.tfp",

@@ -489,14 +489,16 @@ typedef struct FindUse {
     bool found;
 } FindUse;
 
+/* What is colocated with it and lies whole has updates of its own. */
 static void
 find_use(IrOp *op, void *data)
 {
     FindUse *f = data;
-    if (op->kind == OP_read || op->kind == OP_write)
-        f->found |=
-            ir_var_home(op->module,
-                        ir_var_find(op->module, ir_text(op, A_var))) == f->home;
+    if (op->kind != OP_read && op->kind != OP_write)
+        return;
+    const IrVar *v = ir_var_find(op->module, ir_text(op, A_var));
+    f->found |= ir_var_home(op->module, v) == f->home &&
+                ir_var_parts(op->module, v) > 1;
 }
 
 static bool

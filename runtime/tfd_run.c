@@ -323,7 +323,8 @@ print_status(Arena *a, const Options *o)
                           message_part(wrong));
     if (!rt_is_number(of)) {
         TRY(rt_read_key(a, options_value(o, OPT_KEY, NULL), &key));
-        return rt_ps_print_status(key, of, stdout);
+        TRY(rt_ps_print_status(key, of, stdout));
+        return file_finish_output();
     }
     if (options_given(o, OPT_KEY))
         return status_new(STATUS_USAGE,
@@ -332,8 +333,9 @@ print_status(Arena *a, const Options *o)
                           of);
     TRY(options_int(o, OPT_STATUS, 1, INT32_MAX, &pid));
     TRY(rt_inquiry_ask(pid, &answer));
-    return rt_ps_print_status(
-        answer.key, arena_printf(a, "127.0.0.1:%u", answer.port), stdout);
+    TRY(rt_ps_print_status(
+        answer.key, arena_printf(a, "127.0.0.1:%u", answer.port), stdout));
+    return file_finish_output();
 }
 
 static const IrStrategyInfo *
@@ -398,11 +400,13 @@ print_resolved(Arena *a, const Options *o, Plan **plan)
         TRY(check_own_uses(o, *plan));
         has_role = strategy_of(*plan)->servers;
     }
-    if (has_role)
-        return rt_print_task(a, &start, stdout);
+    if (has_role) {
+        TRY(rt_print_task(a, &start, stdout));
+        return file_finish_output();
+    }
     TRY(rt_resolve(a, rt_environment(), &start.resolve, &spec));
     rt_resolve_print(&spec, stdout);
-    return OK;
+    return file_finish_output();
 }
 
 /* The same command with --resume. */

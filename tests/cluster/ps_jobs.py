@@ -781,6 +781,11 @@ def status_by_pid():
         if found and found[2].count("lives") < 2:
             found = None
     check("--status PID of a job of -n", found, f"{code} {out} {err}")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([RUN, "--status", str(job.pid)], text=True,
+                              stdout=full, stderr=subprocess.PIPE, timeout=60)
+    check("... on a full disk", done.returncode == 3 and
+          "cannot write standard output" in done.stderr, done.stderr)
     worker = min(tasks(job, "worker"))
     for pid in [worker, os.getpid(), 2 ** 31 - 1]:
         code, out, err = run("--status", str(pid))

@@ -165,6 +165,17 @@ def refusals(made):
               out + err)
 
 
+def full_disk(made):
+    """Who could not say how it is joined does not stay."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [ps_tasks.RUN, made, "--local-cluster", "workers=1,ps=1"],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    check("what it prints has no room: exit status 3", done.returncode == 3 and
+          "cannot write standard output: No space left on device"
+          in done.stderr, f"{done.returncode} {done.stderr}")
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     counting = ps_tasks.plan("counts")
@@ -172,5 +183,6 @@ with tempfile.TemporaryDirectory() as folder:
     stopped(counting)
     killed(counting)
     given(counting)
+    full_disk(counting)
     refusals(counting)
 end()

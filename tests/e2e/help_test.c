@@ -127,6 +127,11 @@ a_full_disk_exits_with_3(void **state)
         "$TFD_RUN --version",
         "$TFD_RUN x.tfp",
         "$TFD_RUN none.tfp --checksum",
+        "$TFD_RUN x.tfp --info",
+        "$TFD_RUN --list-devices",
+        "$TFD_RUN --resolve",
+        "$TFD_RUN x.tfp --resolve",
+        "$TFD_RUN --serve ps:0 --join 127.0.0.1:9 --resolve",
     };
     const char *dir = work_dir(a);
     write_text(arena_printf(a, "%s/x.tfd", dir), "main { print(1) }\n");

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -388,10 +389,25 @@ write_straight(const char *path, const FilePart *parts, size_t n)
 }
 
 static Status
+cannot_write_output(int error)
+{
+    return file_error(error, "cannot write standard output");
+}
+
+static Status
 write_output(const FilePart *parts, size_t n)
 {
     if (!write_parts(STDOUT_FILENO, parts, n))
-        return file_error(errno, "cannot write standard output");
+        return cannot_write_output(errno);
+    return OK;
+}
+
+Status
+file_finish_output(void)
+{
+    bool failed = ferror(stdout); /* a line before, whose reason is lost */
+    if (fflush(stdout) != 0 || failed)
+        return cannot_write_output(errno ? errno : EIO);
     return OK;
 }
 

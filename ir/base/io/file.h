@@ -54,6 +54,10 @@ void file_prepare_process(void);
  * "-" is standard output. */
 Status file_write(const char *path, const void *data, size_t len) MUST_USE;
 
+/* Of what printf has written there: that all of it has left, or why not.  For
+ * those who print nothing else afterwards. */
+Status file_finish_output(void) MUST_USE;
+
 /* For a program that writes much later: that file_write would find a folder
  * where it may do so, and none in the file's place. */
 Status file_check_write(const char *path) MUST_USE;

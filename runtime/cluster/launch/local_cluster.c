@@ -244,7 +244,7 @@ announce(const Cluster *c)
            "tfd-run %s --coordinate workers=%d,ps=%d --listen %s --key %s\n",
            c->join, c->key_file, o->plan, o->counts.workers, o->counts.servers,
            c->join, c->key_file);
-    return fflush(stdout) == 0 ? OK : rt_system_error("what it prints");
+    return file_finish_output();
 }
 
 static Status

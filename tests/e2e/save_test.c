@@ -577,6 +577,23 @@ steps_have_summaries(void **state)
     assert_int_equal(run_there(plan, "TFD_SPIN=0", "").code, 0);
 }
 
+/* Also behind a longer one, whose memory it takes. */
+static void
+a_tag_may_be_empty(void **state)
+{
+    (void)state;
+    size_t len;
+    const char *plan = compile("param none_given: str = \"\"\n"
+                               "main {\n"
+                               "  summary(\"tag {1}\", 1.0, 0)\n"
+                               "  summary(none_given, 2.0, 1)\n"
+                               "}\n",
+                               1);
+    assert_int_equal(run_there(plan, "TFD_SPIN=0", "--log-dir empty").code, 0);
+    const char *file = bytes_of(event_file(in_dir("empty")), &len);
+    assert_string_equal(events_text(file, len), "0 tag 1 1\n1  2\n");
+}
+
 static void
 summaries_are_not_kept_unasked(void **state)
 {
@@ -657,6 +674,7 @@ main(int argc, char **argv)
         cmocka_unit_test(events_have_these_bytes),
         cmocka_unit_test(tags_may_be_any_text),
         cmocka_unit_test(steps_have_summaries),
+        cmocka_unit_test(a_tag_may_be_empty),
         cmocka_unit_test(summaries_are_not_kept_unasked),
     };
     return cmocka_run_group_tests(tests, new_dir, release_arena);

@@ -25,6 +25,18 @@ format_of_path(Lower *cx, const FeText *t)
     return is_format ? fe_format(cx, IR_PATH_FORMAT "%s", t->format) : NULL;
 }
 
+/* Of all paths, whether one is written and has no letter. */
+static bool
+has_empty_path(const FeValues *paths)
+{
+    for (int i = 0; i < paths->len; i++) {
+        const FeValue *v = paths->data[i];
+        if (v->kind == FE_STRING && v->text.text && !*v->text.text)
+            return true;
+    }
+    return false;
+}
+
 /* One path, or a list of them; each may have wildcards. */
 static bool
 read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
@@ -32,8 +44,10 @@ read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
     FeValue *v = fe_arg(in, 0);
     FeValues leaves = {0};
     fe_value_leaves(cx->arena, v, &leaves);
-    if (leaves.len == 0)
+    if (leaves.len == 0 || has_empty_path(&leaves)) {
         fe_error(cx, fe_arg_loc(in, 0), "%s reads one file at least", in->name);
+        return false;
+    }
     for (int i = 0; i < leaves.len; i++) {
         FeValue *leaf = leaves.data[i];
         const char *path =
@@ -43,7 +57,7 @@ read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
             return false;
         VEC_PUSH(cx->arena, stage->paths, path);
     }
-    return leaves.len > 0;
+    return true;
 }
 
 /* ---- types -------------------------------------------------------------- */

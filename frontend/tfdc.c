@@ -238,6 +238,36 @@ use_collectives(const Tfdc *t, IrModule *m)
         m->timeout_ms = t->timeout_ms;
 }
 
+static bool
+has_been_through(const IrModule *m, const char *pass)
+{
+    return m->phase == PHASE_PLACED ||
+           (m->after && pass_find(m->after) >= pass_find(pass));
+}
+
+/* An option for a pass that the text of --from has been through. */
+static Status
+check_is_ahead(const Tfdc *t, const IrModule *m)
+{
+    const Options *o = t->options;
+    bool all = t->print_after && !strcmp(t->print_after, "all");
+    const struct {
+        int option;
+        bool given;
+        const char *pass;
+    } used[] = {
+        {OPT_COLLECTIVES, t->bytes_per_pack >= 0, "bucket"},
+        {OPT_COLLECTIVES, t->timeout_ms >= 0, "schedule"},
+        {OPT_PRECISION, options_given(o, OPT_PRECISION), "mark_precision"},
+        {OPT_CHECK_NAN, options_given(o, OPT_CHECK_NAN), "fuse"},
+        {OPT_PRINT_AFTER, t->print_after, all ? "allocate" : t->print_after},
+    };
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        if (used[i].given && has_been_through(m, used[i].pass))
+            return is_in_text(t, used[i].option);
+    return OK;
+}
+
 static IrModule *
 read_module(Tfdc *t)
 {
@@ -247,10 +277,9 @@ read_module(Tfdc *t)
         return NULL;
     for (int i = 0; i < m->sources.len && !t->status; i++)
         t->status = read_source_text(t, m, i);
-    if (m->phase != PHASE_PLACED)
-        use_collectives(t, m);
-    else if (options_given(t->options, OPT_COLLECTIVES) && !t->status)
-        t->status = is_in_text(t, OPT_COLLECTIVES);
+    if (!t->status)
+        t->status = check_is_ahead(t, m);
+    use_collectives(t, m);
     return t->status ? NULL : m;
 }
 
@@ -518,16 +547,23 @@ check_print_after(Tfdc *t)
                       name);
 }
 
-/* What the front end takes into the IR is in a text that was made of it. */
+/* What the front end takes into the IR is in a text that was made of it, and
+ * what passes take into it is in kernels. */
 static Status
 check_from(const Tfdc *t)
 {
     static const int taken[] = {OPT_STRATEGY,   OPT_DEVICES, OPT_WORKERS,
                                 OPT_PARAMETERS, OPT_CROSS,   OPT_DEFINE,
                                 OPT_WIDEN};
+    static const int of_passes[] = {OPT_COLLECTIVES, OPT_PRECISION,
+                                    OPT_CHECK_NAN, OPT_PRINT_AFTER};
+    bool kernels = t->from && !strcmp(t->from, "kernels");
     for (size_t i = 0; t->from && i < sizeof taken / sizeof *taken; i++)
         if (options_given(t->options, taken[i]))
             return is_in_text(t, taken[i]);
+    for (size_t i = 0; kernels && i < sizeof of_passes / sizeof *taken; i++)
+        if (options_given(t->options, of_passes[i]))
+            return is_in_text(t, of_passes[i]);
     return OK;
 }
 

@@ -392,6 +392,26 @@ static const struct {
      "--collectives has no effect beside --from placed, whose text has it "
      "already: compile the program with it",
      2},
+    {"tfdc ok.tir --from placed --check-nan",
+     "--check-nan has no effect beside --from placed, whose text has it "
+     "already",
+     2},
+    {"tfdc ok.tir --from placed --precision tf32",
+     "--precision has no effect beside --from placed", 2},
+    {"tfdc ok.tir --from placed --print-after all",
+     "--print-after has no effect beside --from placed", 2},
+    {"tfdc ok.tfd --dump-phases between && "
+     "tfdc between/20-schedule.tir --from ir --collectives timeout_seconds=9",
+     "--collectives has no effect beside --from ir", 2},
+    {"tfdc between/13-bucket.tir --from ir --collectives bytes_per_pack=9",
+     "--collectives has no effect beside --from ir", 2},
+    {"tfdc between/18-fuse.tir --from ir --check-nan",
+     "--check-nan has no effect beside --from ir", 2},
+    {"tfdc between/18-fuse.tir --from ir --print-after simplify",
+     "--print-after has no effect beside --from ir", 2},
+    {"tfdc ok.tfd --to kernels > ok.kernels && "
+     "tfdc ok.kernels --from kernels --to ptx --precision tf32",
+     "--precision has no effect beside --from kernels", 2},
     {"tfdc ok.tir --from placed -D N=2",
      "-D has no effect beside --from placed, whose text has it already: "
      "compile the program with it",

@@ -493,11 +493,18 @@ pairs_of_all(Lower *cx, const char *given, int rank)
     return fe_format(cx, rank == 1 ? "(%s,)" : "(%s)", str_text(&s));
 }
 
-/* F.pad(x, (1, 2)) is of the last axis, F.pad(x, (1, 2, 3, 4)) of the last and
+/* Ours with a pair for each of three axes or more, which belong in a tuple.
+ * F.pad(x, (1, 2)) is of the last axis, F.pad(x, (1, 2, 3, 4)) of the last and
  * the one before it. */
 static const char *
 pad(Lower *cx, Call *c)
 {
+    const FeElsewhere *of = c->of;
+    if (!of->module && !of->object && c->args.len > 3)
+        return c->args.len != of->rank + 1
+                   ? NULL
+                   : fe_format(cx, "pad(%s, %s)", take_first(cx, c),
+                               take_tuple(cx, c, 1));
     if (!is_of_torch(c))
         return same_call(cx, c, "pad", "x, low, high");
     const char *x = take_first(cx, c), *given = take(cx, c, 1, "pad");

@@ -74,15 +74,25 @@ fe_limit_size(Lower *cx, FeValue *v, Loc loc)
     return v;
 }
 
+static bool
+are_one_file(const FeValue *a, const FeValue *b)
+{
+    return a && b && a->kind == FE_NAMESPACE && b->kind == FE_NAMESPACE &&
+           a->space == b->space;
+}
+
 static void
-refuse_second(Lower *cx, const FeScope *scope, const char *name, Loc loc)
+refuse_second(Lower *cx, const FeScope *scope, const char *name,
+              const FeValue *value, Loc loc)
 {
     const FeBinding *first = fe_scope_find(scope, name);
     if (!first || (scope->kind != SCOPE_FILE && scope->kind != SCOPE_INSTANCE))
         return;
     fe_error(cx, loc, "\"%s\" is declared twice", name);
     diag_note(cx->diag, first->loc,
-              "the first time here: give one of them another name");
+              are_one_file(first->value, value)
+                  ? "the first time here: leave one of them out"
+                  : "the first time here: give one of them another name");
 }
 
 FeBinding *
@@ -95,7 +105,7 @@ fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value, Loc loc)
     b->scope = scope;
     b->serial = cx->num_bindings++;
     b->loc = loc;
-    refuse_second(cx, scope, name, loc);
+    refuse_second(cx, scope, name, value, loc);
     if (strcmp(name, "_") != 0) {
         VEC_PUSH(cx->arena, scope->names, b);
         add_to_index(cx, scope, b);

@@ -135,12 +135,23 @@ fe_wrong_devices(Arena *a, const char *text)
     return wrong;
 }
 
+/* NULL: there is no such strategy. */
+static const IrStrategyInfo *
+find_strategy(const char *name)
+{
+    for (int i = 0; i < NUM_STRATEGIES; i++)
+        if (strcmp(ir_strategy_names[i], name) == 0)
+            return &ir_strategy_info[i];
+    return NULL;
+}
+
 /* The devices of each worker: one list, or one for each of them, with ";"
  * between them.  Returns how many lists there are, 0 with a message. */
 static int
 choose_devices(Lower *cx, const Choice *c, IrDevices *out)
 {
     const char *text = c->devices ? c->devices : "cpu:0";
+    const IrStrategyInfo *info = c->name ? find_strategy(c->name) : NULL;
     int num = 0;
     for (; text; num++) {
         IrDevices devices = {0};
@@ -151,19 +162,10 @@ choose_devices(Lower *cx, const Choice *c, IrDevices *out)
         }
         if (num == 0)
             *out = devices;
-        check_list(cx, c, num, &devices, out);
+        if (info && info->workers)
+            check_list(cx, c, num, &devices, out);
     }
     return num;
-}
-
-/* NULL: there is no such strategy. */
-static const IrStrategyInfo *
-find_strategy(const char *name)
-{
-    for (int i = 0; i < NUM_STRATEGIES; i++)
-        if (strcmp(ir_strategy_names[i], name) == 0)
-            return &ir_strategy_info[i];
-    return NULL;
 }
 
 /* The command line's, for which some of what the file says is not meant. */
@@ -230,8 +232,11 @@ choose_workers(Lower *cx, const Choice *c, int num_lists, int num_devices)
     Loc loc = c->has_workers ? c->workers_loc : c->devices_loc;
     bool several = ir_strategy_info[cx->module->strategy].workers;
     if (!several && (c->has_workers || num_lists > 1))
-        fe_error(cx, error_loc(cx, loc),
-                 "only the strategy multi_worker_mirrored has workers");
+        fe_error_note(cx, error_loc(cx, loc),
+                      num_lists > 1 ? "between devices stands a comma; \";\" "
+                                      "is between the lists of workers"
+                                    : "leave workers out",
+                      "only the strategy multi_worker_mirrored has workers");
     else if (n < 1 || num_devices > IR_MAX_DEVICES / n)
         fe_error(cx, error_loc(cx, loc),
                  "a plan is for 1 to %d replicas, not for %lld workers with %d "

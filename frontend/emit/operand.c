@@ -34,11 +34,15 @@ number_text(Lower *cx, Scalar s)
     return str_text(&text);
 }
 
-/* "300 fits i16", the first integer dtype that has it; NULL for floats. */
+/* "300 fits i16", the first integer dtype that has it; of 1.5 what is f32 then.
+ * NULL: none has it. */
 static const char *
 fitting_note(Lower *cx, Scalar s, DType t)
 {
     static const DType wider[] = {DT_i8, DT_u8, DT_i16, DT_i32, DT_i64};
+    if (dtype_is_int(t) && dtype_is_float(s.dtype))
+        return "write a whole number, or declare what it goes with as f32, or "
+               "cast that by f32(...)";
     for (size_t i = 0; i < sizeof wider / sizeof *wider; i++)
         if (dtype_is_int(t) && s.dtype != DT_f64 && int_fits(wider[i], s.i))
             return fe_format(cx, "%lld fits %s", (long long)s.i,

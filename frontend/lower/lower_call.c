@@ -92,8 +92,9 @@ fe_written_arguments(Lower *cx, const FeCall *call)
 static const char *
 elsewhere_note(Lower *cx, const FeCall *call)
 {
-    static const char *const names[] = {
-        "reshape", "transpose", "flatten", "zeros", "ones", "log", "range"};
+    static const char *const names[] = {"reshape", "transpose", "flatten",
+                                        "zeros",   "ones",      "log",
+                                        "range",   "pad"};
     bool is_one = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is_one = is_one || strcmp(names[i], call->name) == 0;

@@ -197,6 +197,10 @@ refuse_iter(Lower *cx, const AstNode *iter, FeValue *v)
         note = fe_format(cx, "did you mean distribute(%s)?", text);
     else if (fe_type_of(cx, v, &t) && t.rank == 0 && dtype_is_int(t.dtype))
         note = fe_format(cx, "did you mean 0..%s?", text);
+    else if (fe_type_of(cx, v, &t) && t.rank > 0)
+        note = fe_format(
+            cx, "write for i in 0..len(%s), and in the loop %s[i]", text,
+            iter->kind == AST_NAME ? text : fe_format(cx, "(%s)", text));
     else if (v->kind == FE_ITER)
         note = fe_format(cx,
                          "while has_next(%s) takes the elements of an "

@@ -204,6 +204,15 @@ add_file(Lower *cx, const char *path, const char *name, Loc loc)
 
 /* ---- use ---------------------------------------------------------------- */
 
+static bool
+is_used(const FeScope *scope, const FeScope *file)
+{
+    for (int i = 0; i < scope->used.len; i++)
+        if (scope->used.data[i] == file)
+            return true;
+    return false;
+}
+
 /* Makes the names of a file visible, and itself by its name. */
 static void
 bind_file(Lower *cx, FeScope *scope, const char *name, FeScope *file, Loc loc)
@@ -211,7 +220,8 @@ bind_file(Lower *cx, FeScope *scope, const char *name, FeScope *file, Loc loc)
     FeValue *space = fe_value_new(cx->arena, FE_NAMESPACE);
     space->space = file;
     fe_bind(cx, scope, name, space, loc);
-    VEC_PUSH(cx->arena, scope->used, file);
+    if (!is_used(scope, file))
+        VEC_PUSH(cx->arena, scope->used, file);
 }
 
 static void
@@ -249,10 +259,8 @@ static const char *
 module_note(Lower *cx, const FeScope *scope, const char *near)
 {
     const FeScope *used = find_library_scope(cx, find_in_library(near));
-    for (int i = 0; used && i < scope->used.len; i++)
-        if (scope->used.data[i] == used)
-            return fe_format(cx, "\"%s\" is used already: leave this out",
-                             near);
+    if (used && is_used(scope, used))
+        return fe_format(cx, "\"%s\" is used already: leave this out", near);
     return fe_format(cx, "did you mean \"%s\"?", near);
 }
 

@@ -500,11 +500,12 @@ static const char *
 pad(Lower *cx, Call *c)
 {
     const FeElsewhere *of = c->of;
-    if (!of->module && !of->object && c->args.len > 3)
+    if (!of->module && !of->object && c->args.len > 3) {
+        const char *x = take_first(cx, c), *each = take_tuple(cx, c, 1);
         return c->args.len != of->rank + 1
                    ? NULL
-                   : fe_format(cx, "pad(%s, %s)", take_first(cx, c),
-                               take_tuple(cx, c, 1));
+                   : fe_format(cx, "pad(%s, %s)", x, each);
+    }
     if (!is_of_torch(c))
         return same_call(cx, c, "pad", "x, low, high");
     const char *x = take_first(cx, c), *given = take(cx, c, 1, "pad");

@@ -720,6 +720,18 @@ number(Lower *cx, Call *c)
     return x ? whole_call(cx, c, fe_format(cx, "f32(%s)", x)) : NULL;
 }
 
+/* recompute(f, x, y), where f takes nothing here. */
+static const char *
+recomputed(Lower *cx, Call *c)
+{
+    const char *f = take(cx, c, 0, "function f");
+    const char *x = take(cx, c, 1, ""), *y = take(cx, c, 2, "");
+    if (!f || !x || strchr(f, ' ') || c->args.len > 3)
+        return NULL;
+    return y ? fe_format(cx, "recompute(fn() = %s(%s, %s))", f, x, y)
+             : fe_format(cx, "recompute(fn() = %s(%s))", f, x);
+}
+
 /* ---- calls --------------------------------------------------------------- */
 
 /* clang-format off */
@@ -744,7 +756,7 @@ static const struct {
     {"all_reduce", reduced}, {"psum", reduced}, {"pmean", reduced},
     {"pmax", reduced}, {"pmin", reduced},
     {"cast", cast}, {"astype", cast}, {"float", number},
-    {"range", counted},
+    {"range", counted}, {"recompute", recomputed},
 };
 /* clang-format on */
 

@@ -94,7 +94,7 @@ elsewhere_note(Lower *cx, const FeCall *call)
 {
     static const char *const names[] = {"reshape", "transpose", "flatten",
                                         "zeros",   "ones",      "log",
-                                        "range",   "pad"};
+                                        "range",   "pad",       "recompute"};
     bool is_one = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is_one = is_one || strcmp(names[i], call->name) == 0;

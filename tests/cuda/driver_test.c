@@ -332,6 +332,18 @@ rows_are_copied(void **state)
     in_each_order(check_rows);
 }
 
+static void
+rows_may_be_far_from_each_other(void **state)
+{
+    (void)state;
+    for (int pitch = 2; pitch <= 4; pitch++) {
+        RtDevice *d = open_device(0, arena_printf(arena, "pitch:%d", pitch));
+        check_rows(d);
+        assert_null(rt_device_status(d));
+        d->ops->close(d);
+    }
+}
+
 /* ---- what cannot be ------------------------------------------------------ */
 
 static void
@@ -462,6 +474,7 @@ main(int argc, char **argv)
         cmocka_unit_test(devices_copy_to_each_other),
         cmocka_unit_test(devices_reach_each_other),
         cmocka_unit_test(rows_are_copied),
+        cmocka_unit_test(rows_may_be_far_from_each_other),
         cmocka_unit_test(too_much_memory_is_refused),
         cmocka_unit_test(kernels_that_cannot_run_are_refused),
         cmocka_unit_test(a_failure_is_for_good),

@@ -276,6 +276,8 @@ start(Cuda *c, int index)
     TRY(find_device(cu, name, index, &c->number));
     TRY_CUDA(cu, name, cuDeviceGetAttribute, &c->num_processors,
              CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, c->number);
+    TRY_CUDA(cu, name, cuDeviceGetAttribute, &c->most_pitch,
+             CU_DEVICE_ATTRIBUTE_MAX_PITCH, c->number);
     TRY_CUDA(cu, name, cuDevicePrimaryCtxRetain, &c->context, c->number);
     if (!rt_cuda_enter(c))
         return rt_device_status(&c->device);

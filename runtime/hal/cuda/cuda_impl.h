@@ -202,6 +202,7 @@ typedef struct Cuda {
     CUcontext context;
     uint64_t serial; /* of the devices that were opened, from 1 */
     int num_processors;
+    int most_pitch; /* of copies of rows */
     CudaQueue queues[NUM_QUEUES];
     CudaQueue marks; /* that programs make on the stream of programs */
     CudaStaging staging;

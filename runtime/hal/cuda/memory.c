@@ -217,13 +217,26 @@ extent(const RtRowsCopy *rows, size_t pitch)
     return (rows->num_rows - 1) * pitch + rows->row_bytes;
 }
 
+static void
+copy_each_row(Cuda *c, CudaQueue *q, const RtRowsCopy *rows)
+{
+    for (size_t i = 0; i < rows->num_rows; i++)
+        rt_cuda_copy(c, q, rt_ptr_add(rows->to, i * rows->to_pitch),
+                     rt_ptr_add(rows->from, i * rows->from_pitch),
+                     rows->row_bytes);
+}
+
+/* Rows that are further from each other than the driver takes (2 GiB) are few.
+ */
 void
 rt_cuda_copy_rows(Cuda *c, CudaQueue *q, const RtRowsCopy *rows)
 {
+    size_t most = (size_t)c->most_pitch;
     if (!rows->num_rows || !rows->row_bytes)
         return;
-    if (rows->num_rows == 1) {
-        rt_cuda_copy(c, q, rows->to, rows->from, rows->row_bytes);
+    if (rows->num_rows == 1 || rows->to_pitch > most ||
+        rows->from_pitch > most) {
+        copy_each_row(c, q, rows);
         return;
     }
     CUDA_MEMCPY2D copy = {

@@ -185,7 +185,9 @@ cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream)
     if (c->srcMemoryType != CU_MEMORYTYPE_UNIFIED ||
         c->dstMemoryType != CU_MEMORYTYPE_UNIFIED || c->srcXInBytes ||
         c->srcY || c->dstXInBytes || c->dstY || c->WidthInBytes > c->srcPitch ||
-        c->WidthInBytes > c->dstPitch || !c->WidthInBytes || !c->Height)
+        c->WidthInBytes > c->dstPitch || !c->WidthInBytes || !c->Height ||
+        c->srcPitch > (size_t)fake_world.options.pitch ||
+        c->dstPitch > (size_t)fake_world.options.pitch)
         return CUDA_ERROR_INVALID_VALUE;
     return fake_enqueue(__func__, stream,
                         (Op){.kind = OP_ROWS,

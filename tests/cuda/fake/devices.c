@@ -102,6 +102,9 @@ cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = PROCESSORS;
         return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+        *value = fake_world.options.pitch;
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
         *value = 1000 * 1000; /* kHz */

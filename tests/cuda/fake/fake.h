@@ -57,6 +57,7 @@ typedef struct FakeOptions {
     bool no_peers; /* no device can access another one's memory */
     int near;      /* only those whose numbers differ by so much can */
     int peers;     /* whose memory a device can access at the same time */
+    int pitch;     /* the most bytes from a row to the next in a copy */
 } FakeOptions;
 
 /* ---- operations ---------------------------------------------------------- */

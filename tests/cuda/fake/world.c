@@ -121,6 +121,8 @@ read_option(char *word, FakeOptions *o)
         return o->near = (int)x, true;
     if (read_number(word, "peers", &x))
         return o->peers = (int)x, true;
+    if (read_number(word, "pitch", &x))
+        return o->pitch = (int)x, true;
     if (read_number(word, "threads", &x))
         return o->threads = (int)x, true;
     if (strcmp(word, "count") == 0)
@@ -141,7 +143,8 @@ fake_options(FakeOptions *out)
                          .capability = 90,
                          .threads = 2048,
                          .near = MAX_DEVICES,
-                         .peers = USUAL_PEERS};
+                         .peers = USUAL_PEERS,
+                         .pitch = INT32_MAX};
     snprintf(text, sizeof text, "%s", setting ? setting : "");
     for (char *word; (word = strtok_r(rest, ",", &rest));)
         if (!read_option(word, out))
@@ -149,6 +152,6 @@ fake_options(FakeOptions *out)
                 "TFD_FAKE_CUDA has \"%s\", which is none of "
                 "devices:N, seed:N, memory:BYTES, version:N, "
                 "capability:N, threads:N, fail:CALL:N[:ERROR], near:N, "
-                "peers:N, count and no-peers",
+                "peers:N, pitch:BYTES, count and no-peers",
                 word);
 }

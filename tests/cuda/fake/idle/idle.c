@@ -86,6 +86,9 @@ cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
         *value = 0;
         break;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+        *value = INT32_MAX;
+        break;
     default:
         *value = PROCESSORS;
     }

@@ -181,12 +181,11 @@ all_gather_new(RtRun *run, RtHostOp *h)
         run->coll, choice, most_bytes(run, h->op->results[0]), &h->instance);
 }
 
-/* The time that the plan gives the collective.  A --timeout that is shorter
- * holds for it, too. */
-static double
-own_timeout(const RtRun *run, const IrOp *op)
+/* A --timeout that is shorter holds for it, too. */
+double
+rt_own_timeout(const RtRun *run, const IrOp *start)
 {
-    double seconds = (double)ir_int(op, A_timeout_ms) / 1000;
+    double seconds = (double)ir_int(start, A_timeout_ms) / 1000;
     double most = run->options->timeout;
     return most > 0 && most < seconds ? 0 : seconds;
 }
@@ -194,7 +193,7 @@ own_timeout(const RtRun *run, const IrOp *op)
 static Status
 make_instance(RtRun *run, RtHostOp *h)
 {
-    h->timeout = own_timeout(run, h->op);
+    h->timeout = rt_own_timeout(run, h->op);
     if (h->op->kind == OP_all_reduce_start)
         TRY(all_reduce_new(run, h));
     else

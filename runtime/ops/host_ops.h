@@ -18,4 +18,8 @@ extern const RtHostOpInfo rt_host_ops[NUM_OPS];
 /* How an all_reduce_start combines the replicas' operands. */
 RtReduceOp rt_reduce_op_of(const IrOp *start);
 
+/* Seconds that the plan lets a replica wait in a collective for the others; 0:
+ * none, or more than --timeout. */
+double rt_own_timeout(const RtRun *run, const IrOp *start);
+
 #endif

@@ -20,6 +20,7 @@
 #include "runtime/hal/bounded.h"
 #include "runtime/hal/wait.h"
 #include "runtime/link/join/join.h"
+#include "runtime/ops/host_ops.h"
 
 /* ---- what is equal ------------------------------------------------------- */
 
@@ -166,6 +167,19 @@ describe_sites(RtRun *run, RtJobConfig *config)
     config->sites = sites;
 }
 
+/* Seconds that replicas wait in the most patient collective. */
+static double
+longest_wait(const RtRun *run)
+{
+    double most = 0;
+    for (int i = 0; i < run->sites.len; i++) {
+        const IrOp *op = run->sites.data[i];
+        double own = ir_op_is_start(op->kind) ? rt_own_timeout(run, op) : 0;
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
 /* ---- devices ------------------------------------------------------------- */
 
 /* Of this process; a list that is wrong is refused later. */
@@ -305,6 +319,7 @@ rt_join_job(RtRun *run)
                           .interrupted = o->interrupted};
     list_sites(run);
     describe_sites(run, &config);
+    config.patience = longest_wait(run);
     identify(run, &config);
     Status st = rt_job_open(o->job, &config, &run->job);
     if (st) {

@@ -157,6 +157,34 @@ processes_that_diverge_are_named(void **state)
     members_free(&m);
 }
 
+static Status
+rank_1_stays_away(RtJob *job, void *shared)
+{
+    return job->rank == 1 ? wait_for_stop(job)
+                          : different_exchanges(job, shared);
+}
+
+static void
+be_patient(int rank, RtJobOptions *options, RtJobConfig *config)
+{
+    (void)rank;
+    (void)options;
+    config->timeout = 1;
+    config->patience = 2;
+}
+
+static void
+who_is_patient_in_collectives_is_so_elsewhere(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 2, rank_1_stays_away, be_patient);
+    members_wait(&m);
+    expect_said(&m, "has not come to the exchange \"a\" after 2 seconds");
+    assert_int_equal(m.exit_status, 3);
+    members_free(&m);
+}
+
 /* ---- members without a server -------------------------------------------- */
 
 /* The message with which a member of that address and key does not join. */
@@ -510,6 +538,7 @@ main(void)
         cmocka_unit_test(exchanges_of_a_megabyte),
         cmocka_unit_test(a_run_that_fails_ends_the_job),
         cmocka_unit_test(processes_that_diverge_are_named),
+        cmocka_unit_test(who_is_patient_in_collectives_is_so_elsewhere),
         cmocka_unit_test(members_find_no_server),
         cmocka_unit_test(waits_end_though_the_clock_is_set_back),
         cmocka_unit_test(keys_are_secret_and_whole),

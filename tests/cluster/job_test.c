@@ -446,6 +446,68 @@ go_elsewhere(void *data, int rank, RtOptions *options)
     assert_int_equal(chdir(dirs[rank]), 0);
 }
 
+/* Joins no job, and notes how. */
+typedef struct Refusal {
+    RtRendezvous base;
+    double timeout, patience;
+} Refusal;
+
+static Status
+refuse(RtRendezvous *r, const RtJobConfig *config, Arena *a,
+       RtJobOptions *options)
+{
+    Refusal *own = (Refusal *)r;
+    (void)a;
+    (void)options;
+    own->timeout = config->timeout;
+    own->patience = config->patience;
+    return status_new(STATUS_MACHINE, "no job");
+}
+
+static void
+leave(RtRendezvous *r, bool failed, bool speaks)
+{
+    (void)r;
+    (void)failed;
+    (void)speaks;
+}
+
+static const char patient[] = "func @main() main {\n"
+                              "  run {\n"
+                              "    %0: i32 per_replica = replica_id\n"
+                              "    %1: i32 mirrored = all_reduce %0 {op=sum "
+                              "timeout_ms=1000000}\n"
+                              "    %2: i32 mirrored = all_reduce %0 {op=max "
+                              "timeout_ms=5000}\n"
+                              "    print %1, %2 {format=\"{} {}\"}\n"
+                              "    yield\n"
+                              "  }\n"
+                              "  return\n"
+                              "}\n";
+
+/* The job waits for a process as long as its replicas do. */
+static void
+the_job_is_as_patient_as_its_collectives(void **state)
+{
+    static const struct {
+        double option, timeout, patience;
+    } cases[] = {{0, 300, 1000}, {400, 400, 5}, {2000, 2000, 1000}};
+    static const RtRendezvousOps ops = {.meet = refuse, .leave = leave};
+    (void)state;
+    const Plan *p = build_plan(arena, build_program(arena, 2, patient));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Refusal r = {.base = {&ops}};
+        RtJobOptions job = {.size = 2, .rendezvous = &r.base};
+        RtJobEnd end;
+        Result got = build_run(
+            arena, p,
+            (RtOptions){.timeout = cases[i].option, .job = &job, .end = &end});
+        assert_status(got.st, STATUS_MACHINE, "no job");
+        assert_true(r.timeout == cases[i].timeout);
+        assert_true(r.patience == cases[i].patience);
+    }
+}
+
 static const char saving[] =
     "var @w: i64 sync(on_write) aggregate(none) init @w.init at 1:1+1\n"
     "func @w.init() init {\n"
@@ -498,6 +560,7 @@ main(void)
         TEST(a_failed_assert_ends_all_processes),
         TEST(mains_that_part_are_noticed),
         TEST(the_chief_alone_has_files),
+        TEST(the_job_is_as_patient_as_its_collectives),
     };
     return cmocka_run_group_tests_name("job", tests, NULL, NULL);
 }

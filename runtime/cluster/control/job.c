@@ -48,7 +48,9 @@ say_who(RtMember *m, const RtJobConfig *config)
     *h = (RtHello){.rank = o->rank,
                    .size = o->size,
                    .pid = getpid(),
-                   .timeout = config->timeout,
+                   .timeout = config->patience > config->timeout
+                                  ? config->patience
+                                  : config->timeout,
                    .positions = rt_segment_name(&m->positions.segment),
                    .host = rt_host_name(m->arena),
                    .machine = rt_machine_name(m->arena)};

@@ -90,6 +90,7 @@ struct RtJobConfig {
     int num_places;    /* threads that report where they are: local devices */
     bool has_messages; /* --link is given: they share no memory */
     double timeout;    /* seconds that others wait for a process; 0: 300 */
+    double patience;   /* the same in a collective, if that is more */
     const atomic_bool *interrupted; /* set: stop joining; NULL: never */
 };
 

@@ -81,7 +81,7 @@ tame_name(Arena *a, const char *path)
     bool leads_out = path[0] == '/' || strstr(path, "..");
     char *name = arena_strdup(a, slash && leads_out ? slash + 1 : path);
     for (char *c = name; *c; c++) {
-        if (*c < ' ' || *c > '~' || *c == '\\')
+        if (*c < ' ' || *c > '~' || *c == '\\' || *c == '"')
             *c = '_';
     }
     return name;

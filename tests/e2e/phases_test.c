@@ -160,8 +160,7 @@ check_dumps(Arena *a, const char *program, const char *devices, int step)
                dir);
         run_ok(a, "cmp %s/resumed %s/first", dir, dir);
     }
-    Ran code =
-        run_ok(a, "tfdc --from placed %s/d/%s --to llvm", dir, placed);
+    Ran code = run_ok(a, "tfdc --from placed %s/d/%s --to llvm", dir, placed);
     assert_non_null(strstr(code.out, "define"));
 }
 
@@ -200,6 +199,24 @@ a_plan_can_be_unpacked_and_made_again(void **state)
     run_ok(a, "python3 -m zipfile -e %s/plan.tfp %s/d", dir, dir);
     run_ok(a, "tfdc --from placed %s/d/placed.tir -o %s/again.tfp", dir, dir);
     assert_equal_but_calls(a, dir, "plan.tfp", "again.tfp");
+}
+
+/* Its entry in the plan is listed in the manifest, which is JSON. */
+static void
+a_program_may_have_any_name(void **state)
+{
+    Arena *a = *state;
+    static const char *const names[] = {"say\"it\"",   "\xc3\xbc\xff",
+                                        "back\\slash", "line\nbreak",
+                                        "..",          "{1}%d"};
+    const char *dir = work_dir(a);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        write_text(arena_printf(a, "%s/%s.tfd", dir, names[i]),
+                   "main { print(7) }\n");
+        run_ok(a, "tfdc %s/%s.tfd", dir, names[i]);
+        Ran r = run_ok(a, "tfd-run %s/%s.tfp", dir, names[i]);
+        assert_string_equal(r.out, "7\n");
+    }
 }
 
 static void
@@ -403,6 +420,7 @@ main(void)
         cmocka_unit_test(dumps_are_numbered),
         cmocka_unit_test(every_dump_can_be_resumed),
         cmocka_unit_test(a_plan_can_be_unpacked_and_made_again),
+        cmocka_unit_test(a_program_may_have_any_name),
         cmocka_unit_test(single_passes_run),
         cmocka_unit_test(code_prints_as_llvm_and_assembly),
         cmocka_unit_test(every_device_can_be_seen),

@@ -691,16 +691,20 @@ check_rate(Lower *cx, const FeValue *rate, Loc loc)
     return false;
 }
 
-/* Whether each element of x is kept. */
+/* Whether each element of x is kept.  In 8 bits, as bf16 is drawn, a rate of
+ * 0.01 would be three of 256. */
 static FeValue *
 kept(Lower *cx, const FeArgs *in, IrValue *x, FeValue *rate)
 {
-    Draw d = {.cx = cx, .loc = in->loc, .dtype = x->type.dtype};
+    DType t = dtype_compute(x->type.dtype);
+    Draw d = {.cx = cx, .loc = in->loc, .dtype = t};
     d.rank = x->type.rank;
     memcpy(d.dims, x->type.dims, sizeof d.dims);
     if (!draw(&d, in, &(Params){-1, -1, 2, 3, {NULL}}))
         return &fe_poison;
     FeValue *u = finish(&d, unit(&d), NULL, NULL);
+    bool literal = rate->kind == FE_CONST && rate->constant.untyped;
+    rate = literal ? rate : fe_cast(cx, rate, t, in->loc);
     return fe_binary(cx, AST_OP_GE, u, rate, in->loc);
 }
 

@@ -25,6 +25,7 @@
 #include "frontend/emit/operand.h"
 #include "frontend/emit/require_const.h"
 #include "frontend/emit/type_of.h"
+#include "ir/base/message.h"
 #include "ir/rules/build.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
@@ -678,17 +679,50 @@ fe_builtin_randint(Lower *cx, const FeArgs *in)
     return fe_value_tensor(cx->arena, ir_build_cast(d.b, x, t, in->loc));
 }
 
-static bool
-check_rate(Lower *cx, const FeValue *rate, Loc loc)
+static const char *
+wrong_rate(void)
 {
-    if (rate->kind != FE_CONST)
-        return true;
-    Scalar x = scalar_cast(rate->constant.scalar, DT_f64);
-    if (x.f >= 0 && x.f < 1)
-        return true;
-    fe_error_note(cx, loc, "0.1 drops one element of ten",
-                  "a rate of dropout is from 0 up to but not 1");
-    return false;
+    return message_part("a rate of dropout is from 0 up to but not 1");
+}
+
+/* Of a rate that is known at run time alone, or several. */
+static void
+assert_rate(const Draw *d, IrValue *rate)
+{
+    int64_t axes[IR_MAX_RANK];
+    int rank = rate->type.rank;
+    for (int i = 0; i < rank; i++)
+        axes[i] = i;
+    DType t = rate->type.dtype;
+    IrValue *zero = ir_const_float(d->b, t, 0, d->loc);
+    IrValue *one = ir_const_float(d->b, t, 1, d->loc);
+    IrValue *from_zero = op2(d, OP_ge, rate, zero);
+    IrValue *below_one = op2(d, OP_lt, rate, one);
+    IrValue *holds = op2(d, OP_and, from_zero, below_one);
+    if (rank)
+        holds = ir_build_reduce(d->b, OP_all, holds, axes, rank, false, d->loc);
+    IrOp *op = fe_op(d->cx, OP_assert, 1, &holds, d->loc);
+    ir_set_text(op, A_format, wrong_rate());
+    fe_emit(d->cx, op);
+}
+
+static bool
+check_rate(Lower *cx, FeValue *rate, Loc loc, Loc call)
+{
+    if (rate->kind == FE_CONST) {
+        Scalar x = scalar_cast(rate->constant.scalar, DT_f64);
+        if (x.f >= 0 && x.f < 1)
+            return true;
+        fe_error_note(cx, loc, "0.1 drops one element of ten", "%s",
+                      wrong_rate());
+        return false;
+    }
+    IrValue *v = fe_operand(cx, rate, loc);
+    if (!v || !fe_check_can_emit(cx, call))
+        return false;
+    if (dtype_is_float(v->type.dtype))
+        assert_rate(&(Draw){.cx = cx, .b = cx->block, .loc = call}, v);
+    return true;
 }
 
 /* Whether each element of x is kept.  In 8 bits, as bf16 is drawn, a rate of
@@ -720,7 +754,7 @@ fe_builtin_dropout(Lower *cx, const FeArgs *in)
                         dtype_info[x->type.dtype].name);
     if (!rate)
         rate = fe_value_float(cx->arena, 0.5);
-    if (!check_rate(cx, rate, fe_arg_loc(in, 1)))
+    if (!check_rate(cx, rate, fe_arg_loc(in, 1), in->loc))
         return &fe_poison;
     FeValue *one = fe_value_float(cx->arena, 1);
     FeValue *rest = fe_binary(cx, AST_OP_SUB, one, rate, in->loc);

@@ -100,6 +100,14 @@ static const Mistake mistakes[] = {
      "program.tfd:3:5: there are indices from 0 to 3, and the axis has 3, "
      "numbered from 0\n",
      true},
+    {"param rate: f32 = 1.0\n"
+     "main { print(\"{dropout([1.0, 2.0], rate)}\") }\n",
+     "program.tfd:2:16: error: a rate of dropout is from 0 up to but not 1\n",
+     true},
+    {"var rates: f32[2] = [0.5, -0.5]\n"
+     "main { print(\"{dropout([1.0, 2.0], rates)}\") }\n",
+     "program.tfd:2:16: error: a rate of dropout is from 0 up to but not 1\n",
+     true},
     {"param k: i64 = 3\n"
      "main { print(\"{one_hot(k, 3)}\") }\n",
      "program.tfd:2:24: error: there is a label 3, and 3 classes, numbered "

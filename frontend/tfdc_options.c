@@ -107,8 +107,7 @@ static const OptionRow rows[NUM_OPTS] = {
                                "operands of f32 rounded to TF32 and an order "
                                "of their own; or those of bf16 in the order "
                                "of x86's vdpbf16ps, again to the same bits "
-                               "everywhere, faster on CPUs that have it and no "
-                               "AMX"},
+                               "everywhere, faster on AMD's CPUs that have it"},
     [OPT_CHECK_NAN] = {.name = "check-nan",
                        .help = "each operation in a kernel of its own, so that "
                                "tfd-run --check-nan names the one that makes a "

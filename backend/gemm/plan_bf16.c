@@ -30,8 +30,8 @@ be_bf16_unit(const BeTarget *t, const KNode *contract)
     IrPairOrder order = contract->contract.pairs;
     if (order == IR_TWO_CHAINS && t->bf16 == TARGET_BF16_AMX)
         return GEMM_AMX;
-    return order == IR_ONE_CHAIN && t->bf16 != TARGET_BF16_NONE ? GEMM_VDPBF16PS
-                                                                : GEMM_FMA;
+    return order == IR_ONE_CHAIN && t->bf16 == TARGET_BF16_AVX ? GEMM_VDPBF16PS
+                                                               : GEMM_FMA;
 }
 
 static void

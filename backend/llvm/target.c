@@ -61,7 +61,7 @@ be_targets_parse(Arena *a, const char *list, const BeTarget **out, int *num)
     for (char *name; (name = strsep(&rest, ","));) {
         const TargetInfo *t = target_find(name);
         if (strcmp(name, "native") == 0) {
-            t = target_of_level(DEVICE_cpu, target_level_here());
+            t = target_best_here();
             t = t ? t : target_least(DEVICE_cpu);
         }
         if (!t)

@@ -111,6 +111,10 @@ Status plan_read_bytes(Arena *a, const char *path, const char *bytes,
 Status plan_choose_code(const Plan *p, IrDeviceKind device, int level,
                         const PlanCode **out) MUST_USE;
 
+/* The code for this machine's CPU that is the fastest there (target_best_here),
+ * or else the best that runs. */
+Status plan_choose_code_here(const Plan *p, const PlanCode **out) MUST_USE;
+
 /* The number of the kernel that an operation of p->module is computed by; -1:
  * the operation does not say. */
 int plan_kernel_number(const Plan *p, const IrOp *kernel);

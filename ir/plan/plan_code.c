@@ -341,6 +341,20 @@ refuse_code(const Plan *p, IrDeviceKind device, int level)
     return st;
 }
 
+/* The code of the highest level up to that one, or NULL. */
+static const PlanCode *
+best_code(const Plan *p, IrDeviceKind device, int level)
+{
+    const PlanCode *best = NULL;
+    for (int i = 0; i < p->num_codes; i++) {
+        const PlanCode *code = &p->codes[i];
+        if (is_of_kind(code, device) && code->target->level <= level &&
+            (!best || code->target->level > best->target->level))
+            best = code;
+    }
+    return best;
+}
+
 Status
 plan_choose_code(const Plan *p, IrDeviceKind device, int level,
                  const PlanCode **out)
@@ -349,11 +363,16 @@ plan_choose_code(const Plan *p, IrDeviceKind device, int level,
     *out = NULL;
     if (!format->extension || (!format->hosts && !p->num_kernels))
         return OK;
-    for (int i = 0; i < p->num_codes; i++) {
-        const PlanCode *code = &p->codes[i];
-        if (is_of_kind(code, device) && code->target->level <= level &&
-            (!*out || code->target->level > (*out)->target->level))
-            *out = code;
-    }
+    *out = best_code(p, device, level);
     return *out ? OK : refuse_code(p, device, level);
+}
+
+Status
+plan_choose_code_here(const Plan *p, const PlanCode **out)
+{
+    const TargetInfo *fastest = target_best_here();
+    *out = fastest ? best_code(p, DEVICE_cpu, fastest->level) : NULL;
+    if (*out)
+        return OK;
+    return plan_choose_code(p, DEVICE_cpu, target_level_here(), out);
 }

@@ -109,9 +109,26 @@ target_runs_here(const char *name)
     return t && t->device == DEVICE_cpu && t->level <= target_level_here();
 }
 
+/* On Intel's CPUs vdpbf16ps, which adds two products to each sum, takes four
+ * times as long as an fma: 0.75 ns beside 0.17 on a fifth-generation Xeon. */
+static bool
+has_fast_vdpbf16ps(void)
+{
+    return !__builtin_cpu_is("intel");
+}
+
+const TargetInfo *
+target_best_here(void)
+{
+    const TargetInfo *t = target_of_level(DEVICE_cpu, target_level_here());
+    if (t && t->bf16 == TARGET_BF16_AVX && !has_fast_vdpbf16ps())
+        t = target_of_level(DEVICE_cpu, t->level - 1);
+    return t;
+}
+
 const char *
 target_here(void)
 {
-    const TargetInfo *t = target_of_level(DEVICE_cpu, target_level_here());
+    const TargetInfo *t = target_best_here();
     return t ? t->name : NULL;
 }

@@ -60,7 +60,8 @@ const TargetInfo *target_of_level(IrDeviceKind device, int level);
 /* The least target of a kind, which the most devices run; the kind has one. */
 const TargetInfo *target_least(IrDeviceKind device);
 
-/* The level of this machine's CPU: that of its best target, or 0. */
+/* The level of this machine's CPU: that of the highest target that runs on it,
+ * or 0. */
 int target_level_here(void);
 
 /* Asks the kernel to let this process, with all of its threads, use what code
@@ -71,7 +72,9 @@ bool target_allow(const TargetInfo *t);
  * is no target. */
 bool target_runs_here(const char *name);
 
-/* The best target of this CPU, or NULL if it has none of them. */
+/* The target whose code is the fastest on this CPU, or NULL if it runs none of
+ * them; and its name.  Code of a higher level may run here, and be slower. */
+const TargetInfo *target_best_here(void);
 const char *target_here(void);
 
 #endif

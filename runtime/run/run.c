@@ -252,9 +252,9 @@ common_level(const RtRun *run, int *out)
 
 /* Code that the kernel does not allow is passed over. */
 static Status
-choose_host_code(const Plan *p, int level, const PlanCode **out)
+choose_host_code(const Plan *p, const PlanCode **out)
 {
-    TRY(plan_choose_code(p, DEVICE_cpu, level, out));
+    TRY(plan_choose_code_here(p, out));
     if (target_allow((*out)->target))
         return OK;
     return plan_choose_code(p, DEVICE_cpu, (*out)->target->level - 1, out);
@@ -267,7 +267,7 @@ choose_code(RtRun *run)
     const Plan *p = run->plan;
     IrDeviceKind kind = run->device_list.data[0].kind;
     int level;
-    TRY(choose_host_code(p, target_level_here(), &run->host_target));
+    TRY(choose_host_code(p, &run->host_target));
     if (kind == DEVICE_cpu)
         return OK;
     TRY(plan_choose_code(p, kind, INT_MAX, &run->device_target));

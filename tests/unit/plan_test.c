@@ -235,6 +235,50 @@ chosen(const Plan *p, IrDeviceKind device, int level)
     return code ? code->name : NULL;
 }
 
+static const char *
+chosen_here(const Plan *p)
+{
+    const PlanCode *code;
+    Status st = plan_choose_code_here(p, &code);
+    if (st)
+        fail_msg("%s", status_message(st));
+    return code->name;
+}
+
+static bool
+cpu_is(const char *vendor)
+{
+    char line[256];
+    bool is = false;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    assert_non_null(f);
+    while (!is && fgets(line, sizeof line, f))
+        is = strncmp(line, "vendor_id", 9) == 0 && strstr(line, vendor);
+    fclose(f);
+    return is;
+}
+
+/* A higher level may run, and be slower, and is taken where there is no other
+ * code. */
+static void
+vdpbf16ps_of_intel_is_a_last_resort(void **state)
+{
+    (void)state;
+    bool runs = target_runs_here("x86-64-v4+bf16");
+    bool has_amx = target_runs_here("x86-64-v4+amx");
+    bool is_slow = runs && !has_amx && cpu_is("GenuineIntel");
+    const char *highest =
+        target_of_level(DEVICE_cpu, target_level_here())->name;
+    assert_string_equal(target_here(), is_slow ? "x86-64-v4" : highest);
+    Plan *p = read_plan(plan_for("x86-64-v4,x86-64-v4+bf16"));
+    if (runs)
+        assert_string_equal(chosen_here(p),
+                            is_slow ? "x86-64-v4" : "x86-64-v4+bf16");
+    p = read_plan(plan_for("x86-64-v4+bf16"));
+    if (runs)
+        assert_string_equal(chosen_here(p), "x86-64-v4+bf16");
+}
+
 static void
 the_best_target_of_a_kind_is_taken(void **state)
 {
@@ -242,8 +286,7 @@ the_best_target_of_a_kind_is_taken(void **state)
     Plan *p = read_plan(
         plan_for("z80,x86-64-v3,x86-64-v4,x86-64-v4+bf16,x86-64-v4+amx,sm_80,"
                  "sm_90"));
-    assert_string_equal(chosen(p, DEVICE_cpu, target_level_here()),
-                        target_here());
+    assert_string_equal(chosen_here(p), target_here());
     assert_string_equal(chosen(p, DEVICE_cpu, 3), "x86-64-v3");
     assert_string_equal(chosen(p, DEVICE_cpu, 4), "x86-64-v4");
     assert_string_equal(chosen(p, DEVICE_cpu, 5), "x86-64-v4+bf16");
@@ -735,6 +778,7 @@ main(void)
         cmocka_unit_test(codes_are_in_the_order_of_the_table),
         cmocka_unit_test(kernels_have_numbers),
         cmocka_unit_test(the_best_target_of_a_kind_is_taken),
+        cmocka_unit_test(vdpbf16ps_of_intel_is_a_last_resort),
         cmocka_unit_test(calls_are_of_the_module),
         cmocka_unit_test(code_that_does_not_fit_is_refused),
         cmocka_unit_test(entries_of_code_are_checked),

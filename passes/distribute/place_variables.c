@@ -36,19 +36,34 @@ needs_host(const IrOp *op)
     return op->num_regions || info->effect != PURE || info->code == CODE_host;
 }
 
+typedef struct HostUses {
+    const IrBlock *init;
+    bool of_devices; /* of a value that the devices would make */
+} HostUses;
+
+static void
+note_host_use(IrOp *op, void *data)
+{
+    HostUses *u = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrOp *def = op->operands[i]->def;
+        u->of_devices |= def && def->block == u->init && !needs_host(def);
+    }
+}
+
 /* Whether the devices can compute the value from what the host has first, such
- * as parameters.  Servers get it from the host. */
+ * as parameters, also in branches and loops.  Servers get it from the host. */
 static bool
 is_made_on_devices(const IrModule *m, const IrFunc *init)
 {
+    HostUses uses = {init->body, false};
     const IrOp *end = init->body->last;
     if (ir_strategy_info[m->strategy].servers)
         return false;
-    for (const IrOp *op = init->body->first; op != end; op = op->next)
-        for (int i = 0; needs_host(op) && i < op->num_operands; i++)
-            if (op->operands[i]->def && !needs_host(op->operands[i]->def))
-                return false;
-    return true;
+    for (IrOp *op = init->body->first; op != end; op = op->next)
+        if (needs_host(op))
+            ir_walk_op(op, note_host_use, &uses);
+    return !uses.of_devices;
 }
 
 typedef struct Initial {

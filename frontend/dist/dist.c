@@ -133,6 +133,26 @@ read_target(Lower *cx, const AstNode *n, IrVar **var)
     return true;
 }
 
+/* Under central storage an update is made once, where the variables are: what
+ * it gives cannot be each replica's own. */
+static bool
+gives_one_value(Lower *cx, const IrOp *update)
+{
+    bool is_central = ir_strategy_info[cx->module->strategy].central;
+    for (int i = 0; is_central && i < update->num_results; i++) {
+        if (update->results[i]->type.locality != LOCAL_PER_REPLICA)
+            continue;
+        fe_error_note(cx, update->loc,
+                      "return what is the same on all replicas, and use the "
+                      "rest behind the update",
+                      "one device makes an update under central_storage, and "
+                      "this one gives a value that each replica has of its "
+                      "own");
+        return false;
+    }
+    return true;
+}
+
 FeValue *
 fe_update(Lower *cx, const AstNode *n)
 {
@@ -152,5 +172,6 @@ fe_update(Lower *cx, const AstNode *n)
         ir_set_text(op, A_var, var->name);
     cx->updated = var;
     FeValue *result = fe_exec_body(cx, scope, n->update.body);
-    return fe_region_close(cx, op, &saved, result, n->loc);
+    result = fe_region_close(cx, op, &saved, result, n->loc);
+    return gives_one_value(cx, op) ? result : &fe_poison;
 }

@@ -113,18 +113,37 @@ dim_of_all(const Communicate *c, Dim d)
                          c->m->symbols.data[d.sym].partner);
 }
 
+/* The product of lengths of which several are those of batches, as of all pairs
+ * of rows: on all replicas it is the sum of what each has. */
+static IrValue *
+multiply_lengths(Communicate *c, const IrType *x, int n, const int64_t *axes,
+                 bool of_all)
+{
+    IrValue *size = ir_const_int(c->b, DT_i64, 1, c->loc);
+    for (int i = 0; i < n; i++)
+        size = ir_build2(c->b, OP_mul, size,
+                         ir_build_dim_size(c->b, x->dims[axes[i]], c->loc),
+                         c->loc);
+    return of_all ? reduce_replicas(c, AGG_sum, size) : size;
+}
+
 /* How many elements x has along axes, on this replica or on all, in the dtype
  * that x is computed in. */
 static IrValue *
 count_elements(Communicate *c, const IrType *x, int n, const int64_t *axes,
                bool of_all)
 {
+    IrValue *size;
     Dim count = ir_dim_const(1);
+    bool has_one_batch = true;
     for (int i = 0; i < n; i++)
-        if (!ir_dim_mul(count, x->dims[axes[i]], &count))
-            UNREACHABLE("a mean over more than one batch dimension");
-    IrValue *size =
-        ir_build_dim_size(c->b, of_all ? dim_of_all(c, count) : count, c->loc);
+        has_one_batch =
+            has_one_batch && ir_dim_mul(count, x->dims[axes[i]], &count);
+    if (has_one_batch)
+        size = ir_build_dim_size(c->b, of_all ? dim_of_all(c, count) : count,
+                                 c->loc);
+    else
+        size = multiply_lengths(c, x, n, axes, of_all);
     return ir_build_cast(c->b, size, dtype_compute(x->dtype), c->loc);
 }
 

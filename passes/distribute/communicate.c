@@ -250,6 +250,24 @@ rows_of_replica(Communicate *c, IrValue *x, int64_t replica, int axis)
     return ir_build_infer(take);
 }
 
+/* The shape of an array whose only row is a value of shape t: its rank.  Where
+ * t has as many axes as there may be, two neighbours are one. */
+static int
+shape_of_row(const IrType *t, Dim *dims)
+{
+    int rank = 1;
+    bool full = t->rank == IR_MAX_RANK;
+    dims[0] = ir_dim_const(1);
+    for (int i = 0; i < t->rank; i++) {
+        if (full && i &&
+            ir_dim_mul(dims[rank - 1], t->dims[i], &dims[rank - 1]))
+            full = false;
+        else
+            dims[rank++] = t->dims[i];
+    }
+    return rank;
+}
+
 /* x of replica number `replica`, on all replicas: gathered, and its part taken.
  */
 static IrValue *
@@ -261,15 +279,14 @@ value_of_replica(Communicate *c, IrValue *x, int64_t replica)
     if (c->num_replicas == 1 || !differs(x))
         return x;
     IrType t = x->type;
-    Dim rows[IR_MAX_RANK + 1] = {ir_dim_const(1)};
-    int64_t start[IR_MAX_RANK + 1] = {replica}, step[IR_MAX_RANK + 1] = {1};
-    for (int i = 0; i < t.rank; i++) {
-        rows[i + 1] = t.dims[i];
-        step[i + 1] = 1;
-    }
-    IrValue *row = ir_build_reshape(c->b, x, t.rank + 1, rows, c->loc);
+    Dim dims[IR_MAX_RANK + 1];
+    int64_t start[IR_MAX_RANK + 1] = {replica}, step[IR_MAX_RANK + 1];
+    int rank = shape_of_row(&t, dims);
+    for (int i = 0; i < rank; i++)
+        step[i] = 1;
+    IrValue *row = ir_build_reshape(c->b, x, rank, dims, c->loc);
     IrValue *all = all_gather(c, row, 0);
-    IrValue *part = ir_build_slice(c->b, all, start, rows, step, c->loc);
+    IrValue *part = ir_build_slice(c->b, all, start, dims, step, c->loc);
     return ir_build_reshape(c->b, part, t.rank, t.dims, c->loc);
 }
 

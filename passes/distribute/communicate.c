@@ -293,19 +293,23 @@ value_of_replica(Communicate *c, IrValue *x, int64_t replica)
 /* ---- variables ---------------------------------------------------------- */
 
 /* This replica's part of an integer that is divided so that the parts add up to
- * it: the first x % num_replicas replicas get one more. */
+ * it: the first x % num_replicas replicas get one more.  Narrow integers may
+ * not have the number of replicas. */
 static IrValue *
 integer_part(Communicate *c, IrValue *x)
 {
-    DType t = x->type.dtype;
+    DType own = x->type.dtype;
+    DType t = dtype_info[own].bytes < dtype_info[DT_i32].bytes ? DT_i32 : own;
+    x = ir_build_cast(c->b, x, t, c->loc);
     IrValue *n = ir_const_int(c->b, t, c->num_replicas, c->loc);
     IrValue *id =
         ir_build_cast(c->b, ir_build0(c->b, OP_replica_id, c->loc), t, c->loc);
     IrValue *rest = ir_build2(c->b, OP_mod, x, n, c->loc);
     IrValue *more = ir_build2(c->b, OP_lt, id, rest, c->loc);
     IrValue *part = ir_build2(c->b, OP_floordiv, x, n, c->loc);
-    return ir_build2(c->b, OP_add, part, ir_build_cast(c->b, more, t, c->loc),
+    part = ir_build2(c->b, OP_add, part, ir_build_cast(c->b, more, t, c->loc),
                      c->loc);
+    return ir_build_cast(c->b, part, own, c->loc);
 }
 
 /* The part of a value assigned in cross-replica context that one component of a

@@ -103,14 +103,28 @@ judge_reduce(const RtCheckedSite *site, unsigned kinds, unsigned in)
     return kinds & RT_HAS_NAN ? RT_HAS_NAN : kinds;
 }
 
-/* What the replicas of this process started it with. */
+/* What the operands of a start had on a replica of this process in a call, by
+ * number: its last one, or the one before it. */
+static _Atomic unsigned char *
+seen_in(const RtCheckedSite *start, int local, uint32_t call)
+{
+    int num = start->op->num_operands;
+    return start->given->seen + (ptrdiff_t)(2 * local + (int)(call % 2)) * num;
+}
+
+/* What the replicas of this process started it with.  One that is ahead has
+ * begun the next call, but not the one after it, for which it has to meet this
+ * one. */
 static unsigned
-given_to_reduce(const RtRun *run, const RtCheckedSite *site, int result)
+given_to_reduce(const RtExecutor *executor, const RtCheckedSite *site,
+                int result)
 {
     unsigned in = 0;
-    int num = site->started->op->num_operands;
+    const RtRun *run = executor->run;
+    const RtCheckedSite *start = site->started;
+    uint32_t call = start->given->calls[executor->replica - run->first_local];
     for (int r = 0; r < run->num_local; r++)
-        in |= atomic_load(&site->started->seen[r * num + result]);
+        in |= atomic_load(&seen_in(start, r, call)[result]);
     return in;
 }
 
@@ -153,7 +167,7 @@ find(const Pending *p, int result, RtNanFinding *f)
     if (!kinds || (!is_kernel && !site->started))
         return false;
     unsigned in = is_kernel ? given_to_kernel(p, result)
-                            : given_to_reduce(inv->executor->run, site, result);
+                            : given_to_reduce(inv->executor, site, result);
     unsigned kind = is_kernel ? judge_kernel(p, result, kinds, in)
                               : judge_reduce(site, kinds, in);
     *f = (RtNanFinding){.inv = inv,
@@ -188,8 +202,10 @@ begin(Pending *p, RtInvocation *inv, const RtCheckedSite *site)
         p->in[i] = kinds_of(inv, &site->in[i]);
     if (site->op->kind == OP_all_reduce_start) {
         int local = executor->replica - executor->run->first_local;
+        uint32_t call = ++site->given->calls[local];
         for (int i = 0; i < num; i++)
-            atomic_store(&site->seen[local * num + i], (unsigned char)p->in[i]);
+            atomic_store(&seen_in(site, local, call)[i],
+                         (unsigned char)p->in[i]);
         return;
     }
     p->inv = inv;
@@ -336,8 +352,10 @@ rt_open_nan_check(RtRun *run)
     TRY(check_devices(run));
     size_t most = (size_t)most_operands(run) + 1;
     struct RtNanCheck *c = run->nan_check = NEW(run->arena, struct RtNanCheck);
+    RtGiven *given =
+        NEW_ARRAY(run->arena, RtGiven, (size_t)run->collectives.len);
     for (int i = 0; i < map_count(run->fns); i++)
-        TRY(rt_find_checked_sites(run, map_value(run->fns, i)));
+        TRY(rt_find_checked_sites(run, map_value(run->fns, i), given));
     c->main.in = NEW_ARRAY(run->arena, unsigned, most);
     c->devices = NEW_ARRAY(run->arena, Pending, (size_t)run->num_devices);
     for (int i = 0; i < run->num_devices; i++)

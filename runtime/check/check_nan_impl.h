@@ -20,6 +20,14 @@ typedef struct RtDescent {
     bool is_extremum;  /* of elements that may be none: infinite then */
 } RtDescent;
 
+/* What the replicas of this process gave to a collective, whichever variant of
+ * the program each runs: how often each has begun it, and of the last two
+ * times, in turn, what each operand had. */
+typedef struct RtGiven {
+    uint32_t *calls;
+    _Atomic unsigned char *seen;
+} RtGiven;
+
 /* A kernel, or the start or the done of an all_reduce. */
 typedef struct RtCheckedSite {
     const IrOp *op; /* NULL: nothing is checked at this position */
@@ -28,12 +36,12 @@ typedef struct RtCheckedSite {
                     */
     RtDescent *descent;                  /* of a kernel, for each result */
     const struct RtCheckedSite *started; /* of a done: its start */
-    _Atomic unsigned char *seen; /* of a start, for each replica of this process
-                                    and operand: what it began with */
+    RtGiven *given;                      /* of a start */
 } RtCheckedSite;
 
-/* The sites of a function, one for each position. */
-Status rt_find_checked_sites(RtRun *run, RtFunction *fn) MUST_USE;
+/* The sites of a function, one for each position; given: of each collective. */
+Status rt_find_checked_sites(RtRun *run, RtFunction *fn,
+                             RtGiven *given) MUST_USE;
 
 /* What came of one: a result that has `kind`, of operands that have `in`. */
 typedef struct RtNanFinding {

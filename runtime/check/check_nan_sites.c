@@ -186,11 +186,28 @@ find_start(RtFunction *fn, RtCheckedSite *done)
             done->started = &fn->checked[i];
 }
 
+/* That of the collective of a start. */
+static RtGiven *
+given_to(RtRun *run, const RtFunction *fn, const IrOp *start, RtGiven *given)
+{
+    int i = 0;
+    size_t local = (size_t)run->num_local;
+    size_t num = (size_t)start->num_operands + 1;
+    while (fn->starts.data[i]->op != start)
+        i++;
+    RtGiven *g = &given[fn->starts.data[i]->collective];
+    if (!g->calls) {
+        g->calls = NEW_ARRAY(run->arena, uint32_t, local);
+        g->seen = arena_array(run->arena, 2 * local * num, sizeof *g->seen);
+    }
+    return g;
+}
+
 static Status
-prepare(RtRun *run, RtFunction *fn, const IrOp *op, RtCheckedSite *site)
+prepare(RtRun *run, RtFunction *fn, const IrOp *op, RtGiven *given,
+        RtCheckedSite *site)
 {
     size_t num = (size_t)op->num_results + 1;
-    size_t seen = (size_t)run->num_local * ((size_t)op->num_operands + 1);
     site->op = op;
     TRY(load_all(run, fn, op->num_operands, op->operands, &site->in));
     TRY(load_all(run, fn, op->num_results, op->results, &site->out));
@@ -201,7 +218,7 @@ prepare(RtRun *run, RtFunction *fn, const IrOp *op, RtCheckedSite *site)
         site->descent = NEW_ARRAY(run->arena, RtDescent, num);
         find_descents(op, site->descent);
     } else if (op->kind == OP_all_reduce_start) {
-        site->seen = arena_array(run->arena, seen, sizeof *site->seen);
+        site->given = given_to(run, fn, op, given);
     } else {
         find_start(fn, site);
     }
@@ -209,12 +226,13 @@ prepare(RtRun *run, RtFunction *fn, const IrOp *op, RtCheckedSite *site)
 }
 
 Status
-rt_find_checked_sites(RtRun *run, RtFunction *fn)
+rt_find_checked_sites(RtRun *run, RtFunction *fn, RtGiven *given)
 {
     size_t num = (size_t)fn->positions.len;
     fn->checked = NEW_ARRAY(run->arena, RtCheckedSite, num + 1);
     for (int i = 0; i < fn->positions.len; i++)
         if (is_checked(fn->positions.data[i]))
-            TRY(prepare(run, fn, fn->positions.data[i], &fn->checked[i]));
+            TRY(prepare(run, fn, fn->positions.data[i], given,
+                        &fn->checked[i]));
     return OK;
 }

@@ -179,6 +179,22 @@ masks_are_no_findings(void **state)
     assert_string_equal(r.out, "0.4\n");
 }
 
+/* In the second step replica 0 has a full batch, replica 1 has not, and they
+ * run different variants of it. */
+static void
+an_infinity_that_a_replica_gives_is_no_finding(void **state)
+{
+    (void)state;
+    const char *text =
+        "dataset d = range(7).map(fn(i) = f32(i)).batch(4)\n"
+        "fn step(x) {\n"
+        "  let s = all_reduce(sum, where(len(x) < 2, 1.0 / 0.0, sum(x)))\n"
+        "  return where(s > 1e30, 1.0, s)\n"
+        "}\n" LOOP;
+    Ran r = run_ok(arena, "tfd-run %s --check-nan", compile(text, ""));
+    assert_string_equal(r.out, "6.0\n1.0\n");
+}
+
 /* Where a mask leaves nothing, the maximum is -inf, and -inf - -inf nan. */
 static void
 a_mask_of_all_is_one(void **state)
@@ -314,6 +330,7 @@ main(int argc, char **argv)
         cmocka_unit_test(what_makes_it_is_named),
         cmocka_unit_test(each_process_of_a_job_checks),
         cmocka_unit_test(masks_are_no_findings),
+        cmocka_unit_test(an_infinity_that_a_replica_gives_is_no_finding),
         cmocka_unit_test(a_mask_of_all_is_one),
         cmocka_unit_test(plans_with_operations_apart_are_equal),
         cmocka_unit_test(the_step_is_not_saved),

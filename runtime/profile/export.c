@@ -9,6 +9,16 @@
 #include "ir/base/io/file.h"
 #include "runtime/profile/recorder.h"
 
+/* A name as messages have it: names of files are any bytes, and JSON is UTF-8.
+ */
+static const char *
+printable(Arena *a, const char *name)
+{
+    char *text = arena_strdup(a, name);
+    str_make_printable(text, strlen(text), false);
+    return text;
+}
+
 /* ---- tables ------------------------------------------------------------- */
 
 static json_t *
@@ -27,7 +37,8 @@ row_json(const RtRun *run, const RtReport *report, const RtRow *r)
 {
     double share = report->seconds > 0.0 ? r->seconds / report->seconds : 0.0;
     json_t *row = json_object();
-    json_object_set_new(row, "name", json_string(r->name));
+    json_object_set_new(row, "name",
+                        json_string(printable(run->arena, r->name)));
     json_object_set_new(row, "seconds", json_real(r->seconds));
     json_object_set_new(row, "share", json_real(share));
     json_object_set_new(row, "calls", json_real(r->calls));
@@ -38,7 +49,8 @@ row_json(const RtRun *run, const RtReport *report, const RtRow *r)
     json_object_set_new(row, "phases", phases_json(r));
     json_object_set_new(
         row, "file",
-        json_string(diag_source_name(run->plan->diag, r->line.file)));
+        json_string(printable(
+            run->arena, diag_source_name(run->plan->diag, r->line.file))));
     json_object_set_new(row, "line", json_integer(r->line.line));
     return row;
 }
@@ -94,19 +106,28 @@ add_thread(Str *out, int number, const char *name)
 }
 
 static void
+add_text(Str *out, const char *text)
+{
+    const char *shown = printable(out->arena, text);
+    str_add_quoted(out, shown, strlen(shown));
+}
+
+static void
 add_event(Str *out, const RtRun *run, const RtTimedSite *s, int thread,
           double begin, double seconds)
 {
     const RtPart *part = &s->parts[0];
+    str_add(out, ",\n{\"ph\":\"X\",\"name\":");
+    add_text(out, s->label);
     str_addf(out,
-             ",\n{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":0,"
-             "\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"at\":",
-             s->label, rt_step_phases[part->phase].name, thread, 1e6 * begin,
+             ",\"cat\":\"%s\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,"
+             "\"dur\":%.3f,\"args\":{\"at\":",
+             rt_step_phases[part->phase].name, thread, 1e6 * begin,
              1e6 * seconds);
-    const char *at = arena_printf(
-        out->arena, "%s:%u", diag_source_name(run->plan->diag, part->line.file),
-        part->line.line);
-    str_add_quoted(out, at, strlen(at));
+    add_text(out,
+             arena_printf(out->arena, "%s:%u",
+                          diag_source_name(run->plan->diag, part->line.file),
+                          part->line.line));
     str_add(out, "}}");
 }
 

@@ -292,6 +292,25 @@ traces_have_threads_and_kernels(void **state)
     assert_string_equal(text + strlen(text) - 4, "\n]}\n");
 }
 
+/* JSON is UTF-8, and names of files are any bytes. */
+static void
+names_are_as_messages_have_them(void **state)
+{
+    (void)state;
+    const char *source = in_dir("\xff\"\n.tfd"), *plan = in_dir("any.tfp");
+    write_text(source, substitute(arena, slow_line, "320, 320", "8, 8"));
+    run_ok(arena, "tfdc %s --devices %s:0 -o %s", source, kind, plan);
+    const char *json = json_of(plan, "--quiet");
+    assert_has_row(table_of(json, "line"), "?\\\"?.tfd:8");
+    assert_non_null(strstr(json, "\"file\": \"?\\\"?.tfd\""));
+    if (!is_cpu())
+        return;
+    const char *path = in_dir("any.trace.json");
+    run_ok(arena, "tfd-run %s --quiet --profile=%s", plan, path);
+    assert_non_null(strstr(text_of(path), "{\"at\":\"?\\\"?.tfd:16\"}"));
+    assert_null(strchr(text_of(path), '\xff'));
+}
+
 static void
 assert_refused(const char *plan, const char *options, const char *message)
 {
@@ -362,6 +381,7 @@ main(int argc, char **argv)
         cmocka_unit_test(the_chief_reports_for_itself),
         cmocka_unit_test(a_program_without_steps_has_a_profile),
         cmocka_unit_test(traces_have_threads_and_kernels),
+        cmocka_unit_test(names_are_as_messages_have_them),
         cmocka_unit_test(what_cannot_be_profiled_is_refused),
         cmocka_unit_test(a_file_that_cannot_be_written_is_refused_first),
     };

@@ -118,11 +118,19 @@ number_slots(const RtRun *run)
     return num;
 }
 
+/* A CPU device that executes programs as a whole, or a GPU. */
+static bool
+takes_times(const RtRun *run)
+{
+    const RtDeviceCaps *caps = run->caps;
+    return run->enqueues ? caps->enqueues_programs : caps->is_host_visible;
+}
+
 static Status
 check_devices(const RtRun *run)
 {
     const char *name = ir_device_name(run->arena, run->device_list.data[0]);
-    if (run->caps->machine || (run->enqueues && !run->caps->enqueues_programs))
+    if (!takes_times(run))
         return status_new(STATUS_USAGE,
                           "--profile times the kernels of CPU devices and "
                           "GPUs, and %s is none",

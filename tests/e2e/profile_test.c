@@ -334,6 +334,9 @@ what_cannot_be_profiled_is_refused(void **state)
     assert_refused(plan, "--profile --devices null:0",
                    "--profile times the kernels of CPU devices and GPUs, and "
                    "null:0 is none");
+    assert_refused(plan, "--profile --devices sandbox:0",
+                   "--profile times the kernels of CPU devices and GPUs, and "
+                   "sandbox:0 is none");
     if (!is_cpu())
         assert_refused(plan, "--profile=x.trace.json",
                        "--profile=x.trace.json: what ran when is known of CPU "

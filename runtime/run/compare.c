@@ -31,6 +31,7 @@
 #include "ir/rules/tf32.h"
 #include "runtime/coll/algorithm/reduce.h"
 #include "runtime/exec/end.h"
+#include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/cpu/pool.h"
 #include "runtime/ops/host_ops.h"
@@ -558,8 +559,8 @@ rt_close_comparison(RtRun *run)
     arena_release(c->arena);
 }
 
-void
-rt_print_comparison(const RtRun *run)
+Status
+rt_print_comparison(RtRun *run)
 {
     const RtComparison *c = run->comparison;
     fprintf(run->options->out,
@@ -573,4 +574,5 @@ rt_print_comparison(const RtRun *run)
                 "element",
                 c->rounded);
     fputc('\n', run->options->out);
+    return rt_flush(run);
 }

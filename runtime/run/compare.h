@@ -18,6 +18,6 @@ Status rt_open_comparison(RtRun *run) MUST_USE;
 /* Also of a run without one. */
 void rt_close_comparison(RtRun *run);
 /* How much was compared, to options->out. */
-void rt_print_comparison(const RtRun *run);
+Status rt_print_comparison(RtRun *run) MUST_USE;
 
 #endif

@@ -661,7 +661,7 @@ rt_run(const Plan *plan, const RtOptions *options)
         return st;
     }
     if (!st && run.comparison && !options->load_only)
-        rt_print_comparison(&run);
+        st = rt_print_comparison(&run);
     if (!st && options->preflight)
         st = rt_preflight(&run);
     if (!st && options->checksum && !options->preflight) {

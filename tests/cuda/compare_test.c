@@ -83,6 +83,26 @@ results_stay(void **state)
     assert_non_null(strstr(plain.out, strstr(ran.out, "checksum ")));
 }
 
+/* Also where the program itself prints nothing. */
+static void
+what_was_compared_is_not_lost(void **state)
+{
+    Arena *a = *state;
+    set_fake("");
+    const char *script = arena_printf(a, "%s/full.sh", dir);
+    const char *source = arena_printf(a, "%s/silent.tfd", dir);
+    const char *plan = arena_printf(a, "%s/silent.tfp", dir);
+    write_text(script, "\"$TFD_RUN\" $1 --compare cpu > /dev/full\n");
+    write_text(source, "var w: f32 = 0.0\n"
+                       "fn step(x) { w += all_reduce(sum, sum(x)) }\n"
+                       "dataset d = range(8).map(fn(i) = f32(i)).batch(4)\n"
+                       "main { for x in distribute(d) { run step(x) } }\n");
+    run_ok(a, "tfdc %s --devices gpu:0 -o %s", source, plan);
+    Ran ran = run(a, "sh %s %s", script, plan);
+    assert_int_equal(ran.code, 3);
+    assert_non_null(strstr(ran.err, "cannot write what the program prints"));
+}
+
 static void
 steps_may_be_fewer(void **state)
 {
@@ -353,6 +373,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sound_kernels_have_equal_bits),
         cmocka_unit_test(results_stay),
+        cmocka_unit_test(what_was_compared_is_not_lost),
         cmocka_unit_test(steps_may_be_fewer),
         cmocka_unit_test(the_first_difference_is_named),
         cmocka_unit_test(products_in_tf32_are_near),

@@ -51,11 +51,22 @@ set_rows(RtElementCall *e, int64_t rows)
         e->executor.batches[i].n = rows;
 }
 
+/* Steps that are made ahead may meet one that main never hears of; then the
+ * next pass has its own. */
+static void
+forget_fault(RtFault *f)
+{
+    f->op = NULL;
+    f->text.len = 0;
+    f->notes.len = 0;
+}
+
 static Status
 call_element(RtElementFn *f, void *const *in, void *const *out, int64_t rows)
 {
     RtElementCall *e = (RtElementCall *)f;
     set_rows(e, rows);
+    forget_fault(&e->executor.fault);
     e->inv.call.in = (char *const *)in;
     e->inv.call.out = (char *const *)out;
     atomic_store_explicit(&e->executor.running, &e->inv, memory_order_relaxed);

@@ -251,6 +251,36 @@ faults_of_a_packed_file_are_told_with_their_line(void **state)
                      dir));
 }
 
+/* Steps that are made ahead of the first pass, which takes one, come to 5 after
+ * 4 0 7; the second pass begins with 1. */
+static void
+each_pass_has_its_own_fault(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    write_text(at(a, dir, "passes.tfd"),
+               "fn check(i) {\n"
+               "  assert(i != 1 and i != 5, \"bad {i}\")\n"
+               "  return i\n"
+               "}\n"
+               "dataset d = range(8).shuffle(8).map(check).batch(1)\n"
+               "fn show(x) { print(\"{sum(x)}\") }\n"
+               "main {\n"
+               "  for pass in 0..2 {\n"
+               "    let it = iter(distribute(d))\n"
+               "    if has_next(it) { run show(next(it)) }\n"
+               "    let begin = now()\n"
+               "    while now() - begin < 0.3 { }\n"
+               "  }\n"
+               "}\n");
+    run_ok(a, "tfdc %s/passes.tfd", dir);
+    Ran r = run(a, "tfd-run %s/passes.tfp --seed 1", dir);
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.out, "4\n");
+    if (!strstr(r.err, "error: passes.tfd:2:3: bad 1\n"))
+        fail_msg("%s", r.err);
+}
+
 int
 main(void)
 {
@@ -260,6 +290,7 @@ main(void)
         cmocka_unit_test(mistakes_are_told_before_main_begins),
         cmocka_unit_test(mistakes_further_on_are_told_with_their_line),
         cmocka_unit_test(faults_of_a_packed_file_are_told_with_their_line),
+        cmocka_unit_test(each_pass_has_its_own_fault),
     };
     return cmocka_run_group_tests_name("data", tests, new_arena, release_arena);
 }

@@ -58,12 +58,20 @@ rt_watchdog_resume(RtRun *run)
     atomic_fetch_sub(&run->watchdog.held, 1);
 }
 
+/* Main's operation; NULL: it has returned, wherever that was. */
+static const IrOp *
+position_of_main(const RtRun *run)
+{
+    int32_t at;
+    bool runs = atomic_load(&run->watchdog.phase) == PHASE_RUNNING;
+    return runs ? rt_position(&run->main, &at) : NULL;
+}
+
 /* Files take the time they take, and are complete or do not exist. */
 static bool
 is_held(const RtRun *run)
 {
-    int32_t at;
-    const IrOp *op = rt_position(&run->main, &at);
+    const IrOp *op = position_of_main(run);
     if (atomic_load(&run->watchdog.held))
         return true;
     return op && (op->kind == OP_save || op->kind == OP_restore ||
@@ -75,8 +83,7 @@ is_held(const RtRun *run)
 static bool
 waits_for_reader(const RtRun *run)
 {
-    int32_t at;
-    const IrOp *op = rt_position(&run->main, &at);
+    const IrOp *op = position_of_main(run);
     return !rt_is_interrupted(run) &&
            ((op && op->kind == OP_print) || atomic_load(&run->watchdog.prints));
 }

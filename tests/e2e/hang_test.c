@@ -14,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "ir/base/clock.h"
 #include "tests/e2e/run.h"
 
 /* ---- programs ------------------------------------------------------------ */
@@ -81,6 +82,19 @@ static const char one_computes[] =
     "main {\n"
     "  print(\"begun\")\n"
     "  run step(1.0)\n"
+    "}\n";
+
+/* The same in a dataset, when main has failed to save. */
+static const char data_computes[] =
+    "var w: f32 = 1.0\n"
+    "fn slow(i) = f32(i) + sum(sin(f32(i) * f32(iota(40000000000))))\n"
+    "dataset d = range(64).map(slow).batch(8)\n"
+    "main {\n"
+    "  let it = iter(distribute(d))\n"
+    "  let begin = now()\n"
+    "  while now() - begin < 0.3 { }\n"
+    "  save(\"%s/p.tfd/saved\")\n"
+    "  print(\"{has_next(it)}\")\n"
     "}\n";
 
 /* More than a pipe takes: 5000 lines of 100 bytes, and one before them. */
@@ -262,6 +276,23 @@ what_does_not_go_on_is_ended_and_named(void **state)
             at = found;
         }
     }
+}
+
+/* Where main ended does not matter then. */
+static void
+a_failed_save_does_not_wait_for_data(void **state)
+{
+    (void)state;
+    const char *dir = work_dir(arena);
+    const char *plan =
+        compile(dir, arena_printf(arena, data_computes, dir), "cpu:0");
+    double begin = clock_seconds();
+    Ran r = run(arena, "tfd-run %s", plan);
+    double took = clock_seconds() - begin;
+    assert_int_equal(r.code, 1);
+    assert_non_null(strstr(r.err, "p.tfd:8:3: error: cannot "));
+    if (took > 5.0)
+        fail_msg("it took %g seconds", took);
 }
 
 /* Two steps are done, and the checkpoint after the second is there. */
@@ -446,6 +477,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_go_on_is_ended_and_named),
+        cmocka_unit_test(a_failed_save_does_not_wait_for_data),
         cmocka_unit_test(a_run_with_checkpoints_says_from_where_it_goes_on),
         cmocka_unit_test(what_goes_on_is_left_alone),
         cmocka_unit_test(a_reader_that_pauses_is_waited_for),

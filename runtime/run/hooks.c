@@ -116,6 +116,15 @@ output_ends_the_run(const RtRun *run)
     return run->out_error && (!waits || rt_stops_here(run));
 }
 
+/* An interrupt that came after it was decided that there is no checkpoint here
+ * ends the next step. */
+static bool
+ends_here(const RtRun *run)
+{
+    const RtResume *r = &run->resume;
+    return rt_stops_here(run) && (!r->is_on || r->step == run->stats.steps);
+}
+
 static int32_t
 hook_safepoint(TfdCall *call, int32_t index)
 {
@@ -137,7 +146,7 @@ hook_safepoint(TfdCall *call, int32_t index)
         st = rt_flush(run);
     if (st)
         return rt_fault_status(main, &main->fn->ops[0], st);
-    return rt_stops_here(run) ? EXEC_STOPPED : EXEC_OK;
+    return ends_here(run) ? EXEC_STOPPED : EXEC_OK;
 }
 
 /* ---- programs that enqueue their work ------------------------------------ */

@@ -6,7 +6,11 @@
 #include "tests/unit/work_dir.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
 #include "ir/base/clock.h"
 
 #define PRINT_SUM "      print %2 {format=\"{}\"}\n"
@@ -37,6 +41,91 @@ interrupts_end_after_a_step(void **state)
     assert_string_equal(r.out, "6\n22\n6\n");
     assert_status(r.st, STATUS_STOPPED, "interrupted after 3 steps");
 }
+
+/* ---- between two looks --------------------------------------------------- */
+
+enum { PAGE = 4096, TRAP = 1 << 8, MOST_READS = 12 };
+
+/* A word that nobody may read.  Each try is counted, and the word becomes true
+ * before a certain one; then the instruction is executed, alone, with rights.
+ */
+static struct {
+    atomic_bool *word;
+    atomic_int reads;
+    int last; /* that finds false */
+} watched;
+
+static void
+set_rights(int rights)
+{
+    if (mprotect(watched.word, PAGE, rights) != 0)
+        abort();
+}
+
+static void
+on_read(int signal_number, siginfo_t *info, void *context)
+{
+    ucontext_t *u = context;
+    if (info->si_addr != (void *)watched.word) {
+        signal(signal_number, SIG_DFL);
+        return;
+    }
+    set_rights(PROT_READ | PROT_WRITE);
+    if (atomic_fetch_add(&watched.reads, 1) >= watched.last)
+        atomic_store(watched.word, true);
+    u->uc_mcontext.gregs[REG_EFL] |= TRAP;
+}
+
+static void
+on_trap(int signal_number, siginfo_t *info, void *context)
+{
+    ucontext_t *u = context;
+    (void)signal_number, (void)info;
+    set_rights(PROT_NONE);
+    u->uc_mcontext.gregs[REG_EFL] &= ~(long long)TRAP;
+}
+
+static void
+watch_reads(void)
+{
+    struct sigaction read = {.sa_sigaction = on_read, .sa_flags = SA_SIGINFO};
+    struct sigaction trap = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &read, NULL);
+    sigaction(SIGTRAP, &trap, NULL);
+    watched.word =
+        mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(watched.word != MAP_FAILED);
+}
+
+static void
+forget_reads(void)
+{
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGTRAP, SIG_DFL);
+    munmap(watched.word, PAGE);
+}
+
+/* Whichever look is the first to see it. */
+static void
+an_interrupted_run_ends_with_a_checkpoint(void **state)
+{
+    (void)state;
+    const Plan *plan = build_plan(arena, program(2, endless));
+    for (int i = 0; i < MOST_READS; i++) {
+        watch_reads();
+        atomic_store(&watched.reads, 0);
+        watched.last = i;
+        Result r = build_run(arena, plan,
+                             (RtOptions){.interrupted = watched.word,
+                                         .checkpoint_dir = work_dir(arena),
+                                         .every = 1000});
+        forget_reads();
+        assert_status_says(r.st, STATUS_STOPPED,
+                           " steps; --resume goes on from there");
+    }
+}
+
+/* ---- in the midst of steps ----------------------------------------------- */
 
 typedef struct Waiting {
     atomic_int steps;
@@ -271,6 +360,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interrupts_end_after_a_step),
+        cmocka_unit_test(an_interrupted_run_ends_with_a_checkpoint),
         cmocka_unit_test(interrupts_come_at_any_time),
         cmocka_unit_test(an_interrupt_ends_the_wait_for_data),
         cmocka_unit_test(data_are_waited_for_a_while_before_a_checkpoint),

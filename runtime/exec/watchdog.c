@@ -285,15 +285,26 @@ look_at_main(RtRun *run, double now)
     }
 }
 
+/* The time since the last look does not count. */
+static void
+leave_out(RtWatchdog *w, double now)
+{
+    w->moved = now;
+    w->stopped = w->closed = 0;
+    if (w->interrupted != 0)
+        w->interrupted += now - w->looked;
+}
+
 static void
 look(RtRun *run, double now)
 {
     RtWatchdog *w = &run->watchdog;
-    if (is_held(run) || waits_for_reader(run)) {
-        w->moved = now;
-        w->stopped = w->closed = 0;
+    bool counts = !is_held(run) && !waits_for_reader(run);
+    if (!counts)
+        leave_out(w, now);
+    w->looked = now;
+    if (!counts)
         return;
-    }
     switch ((RtRunPhase)atomic_load(&w->phase)) {
     case PHASE_RUNNING:
         look_at_main(run, now);

@@ -39,6 +39,7 @@ typedef struct RtWatchdog {
     RtWaited watched;             /* the time that the thread has looked */
     Arena *arena;
     RtProgressSample *seen; /* of main and each replica */
+    double looked;          /* at the last look */
     double moved;           /* the last time that a sample differed */
     int64_t seen_steps;
     double stepped, longest; /* when the last step ended; the longest one */

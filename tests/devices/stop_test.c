@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -287,6 +288,103 @@ an_interrupt_ends_the_wait_for_a_checkpoint(void **state)
     status_free(r.st);
 }
 
+/* ---- a slow disk --------------------------------------------------------- */
+
+#define SPEND(seconds, begin, now, spent, limit, less)                         \
+    "    " begin ": f64 = now\n"                                               \
+    "    while {\n"                                                            \
+    "      " now ": f64 = now\n"                                               \
+    "      " spent ": f64 = sub " now ", " begin "\n"                          \
+    "      " limit ": f64 = constant {dims=[] dtype=f64 data=[" seconds "]}\n" \
+    "      " less ": bool = lt " spent ", " limit "\n"                         \
+    "      yield " less "\n"                                                   \
+    "    } {\n"                                                                \
+    "      yield\n"                                                            \
+    "    }\n"
+
+/* Saves in the midst of each step, to a folder that follows. */
+static const char saves[] =
+    "symbols b <= 4 alone, n <= 2, N <= 4\n"
+    "var @w: f32 sync(on_write) aggregate(none) init @w.init at 1:1+4\n"
+    "dataset @d {\n"
+    "  range start=0 stop=8 : i64\n"
+    "  repeat count=-1 : i64\n"
+    "  batch size=4 drop_remainder=0 : i64[b]\n"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @w.init() init {\n"
+    "  %0: f32 = constant {dims=[] dtype=f32 data=[3.0]}\n"
+    "  return %0\n"
+    "}\n"
+    "func @main() main {\n"
+    "  iter_open {iter=@it}\n"
+    "  while {\n"
+    "    %0: bool = iter_has_next {iter=@it}\n"
+    "    yield %0\n"
+    "  } {\n"
+    "    %x: i64[n] per_replica = iter_next {iter=@it}\n" SPEND(
+        "0.4", "%a", "%1", "%2", "%3", "%4") "    %w: f32 = read {var=@w}\n"
+                                             "    save %w {vars=[@w] format=";
+static const char saved[] =
+    "}\n" SPEND("0.25", "%b", "%5", "%6", "%7", "%8") "    yield\n"
+                                                      "  }\n"
+                                                      "  return\n"
+                                                      "}\n";
+
+static _Atomic pid_t waits_for_disk; /* the thread that does; 0: none */
+
+/* In the place of the C library's. */
+int
+fsync(int fd)
+{
+    if (atomic_load(&waits_for_disk) == gettid())
+        usleep(1200000);
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void *
+interrupt_soon(void *data)
+{
+    usleep(100000);
+    atomic_store((atomic_bool *)data, true);
+    return NULL;
+}
+
+static pthread_t interrupter;
+
+static void
+interrupt_the_second(void *data, int64_t step)
+{
+    if (step != 1)
+        return;
+    atomic_store(&waits_for_disk, gettid());
+    pthread_create(&interrupter, NULL, interrupt_soon, data);
+}
+
+/* What the disk takes is not the step's time. */
+static void
+an_interrupted_step_may_wait_for_the_disk(void **state)
+{
+    atomic_bool interrupted = false;
+    (void)state;
+    const char *dir = work_dir(arena);
+    const char *text =
+        arena_printf(arena, "%s\"%s/saved\"%s", saves, dir, saved);
+    Result r = run_with(
+        program(2, text),
+        (RtOptions){.interrupted = &interrupted,
+                    .on_step = interrupt_the_second,
+                    .on_step_data = &interrupted,
+                    .timeout = 2,
+                    .checkpoint_dir = arena_printf(arena, "%s/run", dir),
+                    .every = 1000});
+    atomic_store(&waits_for_disk, 0);
+    pthread_join(interrupter, NULL);
+    assert_status_says(r.st, STATUS_STOPPED,
+                       "interrupted after 2 steps; --resume goes on from "
+                       "there");
+}
+
 /* ---- devices that are lost ----------------------------------------------- */
 
 enum { MOST_OPERATIONS = 400 };
@@ -365,6 +463,7 @@ main(void)
         cmocka_unit_test(an_interrupt_ends_the_wait_for_data),
         cmocka_unit_test(data_are_waited_for_a_while_before_a_checkpoint),
         cmocka_unit_test(an_interrupt_ends_the_wait_for_a_checkpoint),
+        cmocka_unit_test(an_interrupted_step_may_wait_for_the_disk),
         cmocka_unit_test(a_lost_device_ends_the_run),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

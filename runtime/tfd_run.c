@@ -47,17 +47,18 @@ on_dump(int signal_number)
     atomic_store(&dump_wanted, true);
 }
 
-enum { ONE_INTERRUPT_MS = 500 };
+enum { ONE_INTERRUPT_MS = 500, INTERRUPTED = 130 };
 
 /* Of any thread. */
 static void
 on_interrupt(int signal_number)
 {
     static _Atomic int64_t first;
+    (void)signal_number;
     int64_t now = (int64_t)(1e3 * clock_seconds()), begun = 0;
     if (!atomic_compare_exchange_strong(&first, &begun, now) &&
         now - begun > ONE_INTERRUPT_MS)
-        _exit(128 + signal_number);
+        _exit(INTERRUPTED);
     atomic_store(&interrupted, true);
 }
 

@@ -386,12 +386,12 @@ start(const char *dir, const char *plan, const char *checkpoints)
     return s;
 }
 
-/* Its exit status after one interrupt. */
+/* Its exit status after that signal. */
 static int
-end_interrupted(Started s)
+end_by(Started s, int signal_number)
 {
     int status;
-    kill(s.pid, SIGINT);
+    kill(s.pid, signal_number);
     alarm(60); /* ends this test, if the run does not end */
     assert_int_equal(waitpid(s.pid, &status, 0), s.pid);
     alarm(0);
@@ -400,14 +400,26 @@ end_interrupted(Started s)
     return WEXITSTATUS(status);
 }
 
-/* The same, once it has printed its first line. */
 static int
-interrupt(Started s)
+end_interrupted(Started s)
+{
+    return end_by(s, SIGINT);
+}
+
+static void
+wait_for_line(Started s)
 {
     char c = 0;
     while (read(s.out, &c, 1) == 1 && c != '\n')
         ;
     assert_int_equal(c, '\n');
+}
+
+/* The same, once it has printed its first line. */
+static int
+interrupt(Started s)
+{
+    wait_for_line(s);
     return end_interrupted(s);
 }
 
@@ -472,6 +484,22 @@ an_interrupt_leaves_a_step_that_does_not_end(void **state)
                     "while"));
 }
 
+/* Of whatever kind: it is an interrupt. */
+static void
+the_second_interrupt_ends_it_at_once(void **state)
+{
+    (void)state;
+    const char *dir = work_dir(arena);
+    const char *folder = arena_printf(arena, "%s/c", dir);
+    const char *plan = compile(dir, all_loop, "cpu:0");
+    Started s = start(dir, plan, folder);
+    wait_for_line(s);
+    kill(s.pid, SIGINT);
+    usleep(700000);
+    assert_int_equal(end_by(s, SIGTERM), 130);
+    assert_string_equal(run_ok(arena, "cat %s/err", dir).out, "");
+}
+
 int
 main(void)
 {
@@ -484,6 +512,7 @@ main(void)
         cmocka_unit_test(the_first_interrupt_ends_it),
         cmocka_unit_test(an_interrupt_does_not_wait_for_a_reader),
         cmocka_unit_test(an_interrupt_leaves_a_step_that_does_not_end),
+        cmocka_unit_test(the_second_interrupt_ends_it_at_once),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

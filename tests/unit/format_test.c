@@ -95,6 +95,7 @@ formats_are_python_s(void **state)
         {".1%", 0.256, "25.6%"},        {".3", 492.0, "4.92e+02"},
         {".4", 492.0, "492.0"},         {"6", 0.5, "   0.5"},
         {".2f", INFINITY, "inf"},       {"E", NAN, "NAN"},
+        {"^07.1f", 2.5, "002.500"},     {"*<07.1f", 2.5, "2.5****"},
     };
     static const struct {
         const char *spec;
@@ -112,6 +113,13 @@ formats_are_python_s(void **state)
         {".1f", 3, "3.0"},
         {"x", INT64_MIN, "-8000000000000000"},
         {"<4", 7, "7   "},
+        {"#09x", -5, "-0x000005"},
+        {"+#09X", 255, "+0X0000FF"},
+        {"#010b", 5, "0b00000101"},
+        {"*=#8o", 8, "0o****10"},
+        {">05d", 42, "00042"},
+        {"<05d", 42, "42000"},
+        {">012,", 1234567, "0001,234,567"},
     };
     (void)state;
     for (int i = 0; i < COUNT(floats); i++)
@@ -140,6 +148,27 @@ tensors_are_numpy_s(void **state)
     assert_string_equal(tensor_of(".1f", DT_f32, 1, six, 6, ramp),
                         "[ 0.0  0.5  1.0  1.2  2.0 -3.0]");
     assert_string_equal(tensor_of("", DT_f32, 2, none, 0, ramp), "[]");
+}
+
+static void
+elements_have_the_format_s_width(void **state)
+{
+    static const double pair[] = {1.5, -22.25}, bits[] = {1, 0};
+    static const int64_t two[] = {2};
+    (void)state;
+    assert_string_equal(tensor_of("07.2f", DT_f32, 1, two, 2, pair),
+                        "[0001.50 -022.25]");
+    assert_string_equal(tensor_of("05.2f", DT_f32, 1, two, 2, pair),
+                        "[ 01.50 -22.25]");
+    assert_string_equal(tensor_of("<8.1f", DT_f32, 1, two, 2, pair),
+                        "[1.5      -22.2   ]");
+    assert_string_equal(tensor_of("*^8.1f", DT_f32, 1, two, 2, pair),
+                        "[**1.5*** *-22.2**]");
+    assert_string_equal(tensor_of("<.1f", DT_f32, 1, two, 2, pair),
+                        "[1.5   -22.2]");
+    assert_string_equal(tensor_of("d", DT_bool, 1, two, 2, bits), "[1 0]");
+    assert_string_equal(tensor_of("7", DT_bool, 1, two, 2, bits),
+                        "[   True   False]");
 }
 
 static void
@@ -193,6 +222,10 @@ text_has_places(void **state)
     format_text(&s, "{:s}|{:5s}|", 2, (FormatArg[]){args[3], args[3]});
     assert_int_equal(s.len, 11);
     assert_memory_equal(s.data, "ab\0c|ab\0c |", 11);
+    s.len = 0;
+    format_text(&s, "{:.2s}|{:*^6.3s}|{:06s}|{:.9s}|", 4,
+                (FormatArg[]){args[2], args[2], args[2], args[2]});
+    assert_string_equal(str_text(&s), "ab|*abc**|abcd00|abcd|");
 }
 
 static void
@@ -312,6 +345,7 @@ main(void)
         cmocka_unit_test(scalars_are_shortest),
         cmocka_unit_test(formats_are_python_s),
         cmocka_unit_test(tensors_are_numpy_s),
+        cmocka_unit_test(elements_have_the_format_s_width),
         cmocka_unit_test(tensors_share_a_notation),
         cmocka_unit_test(long_tensors_wrap_and_are_cut),
         cmocka_unit_test(text_has_places),

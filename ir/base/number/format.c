@@ -50,16 +50,19 @@ read_number(const char **at, const char *end, int max, int *out)
     return true;
 }
 
-static void
+/* Returns whether there is a fill. */
+static bool
 read_fill_and_align(const char **at, const char *end, FormatSpec *s)
 {
-    if (end - *at >= 2 && is_in((*at)[1], "<>=^")) {
+    bool has_fill = end - *at >= 2 && is_in((*at)[1], "<>=^");
+    if (has_fill) {
         s->fill = (*at)[0];
         s->align = (*at)[1];
         *at += 2;
     } else if (*at < end && is_in(**at, "<>=^")) {
         s->align = *(*at)++;
     }
+    return has_fill;
 }
 
 static bool
@@ -78,13 +81,13 @@ read_spec(const char *at, size_t len, FormatSpec *s)
     const char *end = at + len;
     *s = (FormatSpec){
         .fill = ' ', .sign = '-', .precision = -1, .given = len > 0};
-    read_fill_and_align(&at, end, s);
+    bool has_fill = read_fill_and_align(&at, end, s);
     if (at < end && is_in(*at, "+- "))
         s->sign = *at++;
     s->alternate = read_flag(&at, end, '#');
-    if (read_flag(&at, end, '0') && !s->align) {
+    if (read_flag(&at, end, '0') && !has_fill) {
         s->fill = '0';
-        s->align = '=';
+        s->align = s->align ? s->align : '=';
     }
     if (!read_number(&at, end, MAX_WIDTH, &s->width))
         return false;
@@ -126,7 +129,8 @@ spec_problem(const FormatSpec *s, DType t)
     bool as_integer = kind == 'i' && (!s->type || !is_in('f', takes));
     if (as_integer && s->precision >= 0)
         return MESSAGE("integers have no precision");
-    if (s->group && (is_in(s->type, "xXbo") || s->fill == '0'))
+    bool zeros_are_digits = s->fill == '0' && s->align == '=';
+    if (s->group && (is_in(s->type, "xXbo") || zeros_are_digits))
         return MESSAGE("\",\" does not go with that");
     return NULL;
 }
@@ -368,24 +372,60 @@ add_fill(Str *out, char fill, size_t n)
         str_addc(out, fill);
 }
 
-/* text, padded to its width; align is the default of the dtype. */
+/* What a text gets to have its width: so much fill behind its first bytes, and
+ * so much behind all. */
+typedef struct Padding {
+    size_t head, left, right;
+} Padding;
+
+/* The sign of a number, and its prefix: "-0x". */
+static size_t
+head_of(const FormatSpec *s, const char *text, size_t len)
+{
+    size_t sign = len && is_in(text[0], "+- ");
+    return sign + (s->alternate && is_in(s->type, "xXbo") ? 2 : 0);
+}
+
+/* align is the default of the dtype. */
+static Padding
+padding_of(const FormatSpec *s, char align, const char *text, size_t len)
+{
+    size_t width = (size_t)s->width, room = width > len ? width - len : 0;
+    Padding p = {0, room, 0};
+    align = s->align ? s->align : align;
+    if (align == '<')
+        p.left = 0;
+    else if (align == '^')
+        p.left = room / 2;
+    else if (align == '=')
+        p.head = head_of(s, text, len);
+    p.right = room - p.left;
+    return p;
+}
+
+/* text, padded to its width. */
 static void
 add_aligned(Str *out, const FormatSpec *s, char align, const char *text,
             size_t len)
 {
-    size_t width = (size_t)s->width, room = width > len ? width - len : 0;
-    size_t sign = 0, left = room;
-    align = s->align ? s->align : align;
-    if (align == '<')
-        left = 0;
-    else if (align == '^')
-        left = room / 2;
-    else if (align == '=')
-        sign = len && is_in(text[0], "+- ");
-    str_addn(out, text, sign);
-    add_fill(out, s->fill, left);
-    str_addn(out, text + sign, len - sign);
-    add_fill(out, s->fill, room - left);
+    Padding p = padding_of(s, align, text, len);
+    str_addn(out, text, p.head);
+    add_fill(out, s->fill, p.left);
+    str_addn(out, text + p.head, len - p.head);
+    add_fill(out, s->fill, p.right);
+}
+
+void
+format_padded(char *to, const FormatSpec *s, Scalar x)
+{
+    format_element(to, s, x);
+    size_t len = strlen(to);
+    Padding p = padding_of(s, '>', to, len);
+    char *rest = to + p.head;
+    memmove(rest + p.left, rest, len - p.head);
+    memset(rest, s->fill, p.left);
+    memset(to + len + p.left, s->fill, p.right);
+    to[len + p.left + p.right] = 0;
 }
 
 static int64_t
@@ -408,6 +448,18 @@ text_length(const FormatArg *arg)
     return n;
 }
 
+/* As many of its bytes as the precision says; zeros of the width stand behind
+ * them. */
+static void
+add_text(Str *out, FormatSpec s, const FormatArg *arg)
+{
+    size_t len = text_length(arg);
+    if (s.precision >= 0 && (size_t)s.precision < len)
+        len = (size_t)s.precision;
+    s.align = s.align == '=' ? '<' : s.align;
+    add_aligned(out, &s, '<', arg->data, len);
+}
+
 void
 format_value(Str *out, const char *text, size_t len, const FormatArg *arg)
 {
@@ -416,7 +468,7 @@ format_value(Str *out, const char *text, size_t len, const FormatArg *arg)
     if (!read_spec(text, len, &spec) || spec_problem(&spec, arg->dtype))
         spec = (FormatSpec){0};
     if (spec.type == 's') {
-        add_aligned(out, &spec, '<', arg->data, text_length(arg));
+        add_text(out, spec, arg);
         return;
     }
     if (arg->rank > 0) {

@@ -8,8 +8,9 @@
  *   [[fill]align][sign][#][0][width][,][.precision][type]
  *
  * with align < > ^ =, sign + - or space, and type d x X b o for integers,
- * e E f F g G % for all numbers, and s for text (u8[n] is its bytes).  In a
- * tensor each element is formatted so.
+ * e E f F g G % for all numbers, and s for text (u8[n] is its bytes, of which
+ * a precision is the most).  In a tensor each element is formatted so, and all
+ * of them are as wide as the widest.
  */
 #ifndef TFD_IR_BASE_FORMAT_H
 #define TFD_IR_BASE_FORMAT_H

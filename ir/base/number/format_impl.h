@@ -25,6 +25,8 @@ typedef struct FormatSpec {
 /* The value of one element by spec, without its width; writes at most
  * ELEMENT_MAX bytes with the zero at the end. */
 void format_element(char *to, const FormatSpec *spec, Scalar x);
+/* The same with its width. */
+void format_padded(char *to, const FormatSpec *spec, Scalar x);
 
 /* As a scalar reads in NumPy. */
 void format_scalar(char *to, Scalar x);

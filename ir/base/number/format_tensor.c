@@ -200,11 +200,13 @@ scientific_word(const Layout *l, Scalar x, char *to)
     stpcpy(to, digits);
 }
 
-/* Aligns a text right, to the width of the others. */
+/* Aligns a text, to the width of the others. */
 static void
-flush_right(char *to, int width, const char *text)
+flush(char *to, int width, char align, const char *text)
 {
-    stpcpy(put(to, ' ', width - (int)strlen(text)), text);
+    int room = width - (int)strlen(text);
+    int left = align == '<' ? 0 : align == '^' ? room / 2 : room;
+    put(stpcpy(put(to, ' ', left), text), ' ', room - left);
 }
 
 /* ---- all elements ------------------------------------------------------ */
@@ -220,7 +222,7 @@ static void
 single_text(const Layout *l, Scalar x, char *to)
 {
     if (l->spec)
-        format_element(to, l->spec, x);
+        format_padded(to, l->spec, x);
     else
         format_scalar(to, x);
 }
@@ -240,10 +242,8 @@ lay_out(Layout *l)
         lay_out_floats(l);
         return;
     }
-    if (l->arg->dtype == DT_bool)
+    if (l->arg->dtype == DT_bool && !l->spec)
         l->width = (int)strlen("False");
-    if (l->spec)
-        raise(&l->width, (size_t)l->spec->width);
     look_at_all(l, 0, 0, look_at_width);
 }
 
@@ -258,7 +258,7 @@ word_of(const Layout *l, Scalar x, char *to)
             positional_word(l, x, to);
     } else {
         single_text(l, x, text);
-        flush_right(to, l->width, text);
+        flush(to, l->width, l->spec ? l->spec->align : '>', text);
     }
 }
 

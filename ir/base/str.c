@@ -260,14 +260,25 @@ str_char_len(const char *text, size_t n)
     return 0;
 }
 
+/* Whether a terminal obeys the character, of so many bytes: those below a
+ * space, DEL, and C1 (0x9b begins a sequence as ESC [ does). */
+static bool
+is_control(const char *text, size_t len)
+{
+    unsigned char c = (unsigned char)text[0];
+    bool is_c1 = len == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
+    return c < ' ' || c == 127 || is_c1;
+}
+
 void
 str_make_printable(char *text, size_t n, bool has_lines)
 {
-    for (size_t at = 0, len; at < n; at += len ? len : 1) {
-        unsigned char c = (unsigned char)text[at];
-        bool is_end = c == '\n' && has_lines;
+    for (size_t at = 0, len; at < n; at += len) {
+        bool is_end = text[at] == '\n' && has_lines;
         len = str_char_len(text + at, n - at);
-        if (!len || (c < ' ' && !is_end) || c == 127)
-            text[at] = '?';
+        bool is_shown = len && (is_end || !is_control(text + at, len));
+        len = len ? len : 1;
+        if (!is_shown)
+            memset(text + at, '?', len);
     }
 }

@@ -30,8 +30,8 @@ const char *str_text(const Str *s);
 /* Bytes of the character of UTF-8 at the start of n > 0 bytes; 0: there is
  * none, as for a zero byte. */
 size_t str_char_len(const char *text, size_t n);
-/* Control characters, but for ends of lines where there are any, and bytes of
- * no character become '?': what others send reaches terminals. */
+/* Control characters (C1, too), but for ends of lines where there are any, and
+ * bytes of no character become '?': what others send reaches terminals. */
 void str_make_printable(char *text, size_t n, bool has_lines);
 
 /* The shortest decimal text that reads back as the same value: 0.1, 2.0, 1e-5,

@@ -223,6 +223,10 @@ what_no_terminal_shows_is_a_question_mark(void **state)
     str_make_printable(text, strlen(text), false);
     assert_string_equal(text, "µ: a?b?[2J????z?");
     str_make_printable(text, 0, false);
+    char c1[] = "a\xc2\x80z\xc2\x9b"
+                "2J\xc2\xa0|\xc2\x9b";
+    str_make_printable(c1, strlen(c1), true);
+    assert_string_equal(c1, "a??z??2J\xc2\xa0|??");
 }
 
 int

@@ -70,7 +70,7 @@ struct IrValue {
     int num_uses;     /* valid after ir_count_uses */
     IrValue *forward; /* replacement noted by ir_forward, or NULL */
     int number;       /* its own in the module: of side tables (table.h) */
-    int id;           /* number while printing; scratch for passes */
+    int id;           /* scratch of the verifier */
 };
 
 typedef VEC(IrValue *) IrValues;

@@ -9,7 +9,7 @@
  *   calls.txt              which calls its operations are inlined for
  *   code/TARGET/NAME.o     for a CPU: the functions, and an object a kernel
  *   code/TARGET/NAME.ptx   for a GPU: a module of PTX a kernel
- *   source/NAME            the program's text, for messages
+ *   source/N/NAME          the text of source number N, for messages
  *
  * All targets have code for the same kernels.  A kernel's number is its index
  * in the sorted list of their names, a device program's number its index among

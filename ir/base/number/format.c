@@ -284,7 +284,8 @@ trim_mantissa(char *text)
 }
 
 /* A float format without a type: as g, but with a digit after the point, and
- * with as many digits as needed unless a precision is given. */
+ * with as many digits as needed unless a precision is given, of which # keeps
+ * the zeros. */
 static void
 write_general(char *to, const FormatSpec *s, Scalar x)
 {
@@ -293,13 +294,15 @@ write_general(char *to, const FormatSpec *s, Scalar x)
         return;
     }
     int precision = s->precision ? s->precision : 1;
-    snprintf(to, ELEMENT_MAX, "%.*e", precision - 1, x.f);
+    snprintf(to, ELEMENT_MAX, s->alternate ? "%#.*e" : "%.*e", precision - 1,
+             x.f);
     int exponent = atoi(strchr(to, 'e') + 1);
     if (exponent < -4 || exponent >= precision - 1) {
-        trim_mantissa(to);
+        if (!s->alternate)
+            trim_mantissa(to);
         return;
     }
-    snprintf(to, ELEMENT_MAX, "%.*g", precision, x.f);
+    snprintf(to, ELEMENT_MAX, s->alternate ? "%#.*g" : "%.*g", precision, x.f);
     if (!strchr(to, '.'))
         strcat(to, ".0");
 }

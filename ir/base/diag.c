@@ -161,12 +161,24 @@ is_control(char c)
     return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
-/* Puts the text on one line, and cuts it to a length that people read. */
+/* Whether a byte continues a character of UTF-8. */
+static bool
+is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* Puts the text on one line, and cuts it to a length that people read, between
+ * two characters. */
 static const char *
 one_line(char *text)
 {
-    if (strlen(text) > MAX_TEXT + strlen("..."))
-        strcpy(text + MAX_TEXT, "...");
+    size_t cut = MAX_TEXT;
+    if (strlen(text) > MAX_TEXT + strlen("...")) {
+        while (cut > 0 && is_continuation(text[cut]))
+            cut--;
+        strcpy(text + cut, "...");
+    }
     for (char *p = text; *p; p++)
         if (is_control(*p))
             *p = '?';
@@ -320,13 +332,6 @@ find_line(const char *text, size_t len, uint32_t n, Excerpt *x)
     if (x->len && at[x->len - 1] == '\r')
         x->len--;
     return true;
-}
-
-/* Whether a byte continues a character of UTF-8. */
-static bool
-is_continuation(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
 }
 
 static size_t

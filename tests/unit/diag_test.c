@@ -127,6 +127,20 @@ control_characters_do_not_reach_the_terminal(void **state)
     expect("error: unknown name \"a?[31m?b\"\n");
 }
 
+/* After 4,000 bytes, or before the character that these would cut. */
+static void
+long_texts_are_cut_between_characters(void **state)
+{
+    (void)state;
+    Str text = str_new(arena), expected = str_new(arena);
+    str_add(&text, "x");
+    for (int i = 0; i < 3000; i++)
+        str_add(&text, "µ");
+    diag_error(diag, NO_LOC, "%s", str_text(&text));
+    str_addf(&expected, "error: %.3999s...\n", str_text(&text));
+    expect(str_text(&expected));
+}
+
 /* 300 columns of digits, with a mark at column 201. */
 static void
 long_lines_are_cut(void **state)
@@ -286,6 +300,7 @@ main(void)
         DIAG_TEST(without_a_source_there_is_only_the_message),
         DIAG_TEST(tabs_and_characters_of_several_bytes_stay_aligned),
         DIAG_TEST(control_characters_do_not_reach_the_terminal),
+        DIAG_TEST(long_texts_are_cut_between_characters),
         DIAG_TEST(long_lines_are_cut),
         DIAG_TEST(one_place_has_one_error),
         DIAG_TEST(errors_beyond_the_limit_are_counted),

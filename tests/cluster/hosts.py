@@ -24,6 +24,8 @@ NAMED_HOSTS = 16  # in /etc/hosts
 NAMESPACES = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
               "--mount-proc", "--kill-child"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "mount", "hostname"]
+# Where Debian has some of them, and only root looks.
+os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def free_port():
@@ -55,6 +57,8 @@ def unshare():
 def isolate():
     """Goes on in namespaces of its own; the script is executed again."""
     if os.environ.get(ISOLATED):
+        if not os.access("/run", os.W_OK):  # of a user who is not root
+            run(["mount", "-t", "tmpfs", "none", "/run"])
         for folder in ("/run/netns", "/run/munge"):
             os.makedirs(folder, exist_ok=True)
             run(["mount", "-t", "tmpfs", "none", folder])

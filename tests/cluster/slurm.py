@@ -50,9 +50,15 @@ def why_not():
     for tool in TOOLS:
         if not shutil.which(tool):
             return f"there is no program {tool} (Debian: slurm-wlm, munge)"
-    if os.getuid() != 0:
+    if os.getuid() != 0 or is_root_of_one():
         return "slurmd has to be started by root"
     return None
+
+
+def is_root_of_one():
+    """Whether this is a user who is root in a namespace of his own alone."""
+    with open("/proc/self/uid_map") as f:
+        return f.read().split()[2::3] == ["1"]
 
 
 class NotStarted(Exception):

@@ -63,6 +63,7 @@ class Case:
         subprocess.run([args.tfdc, "train.tfd", "--devices", "cpu:0-1"],
                        check=True)
         self.plan = os.path.abspath("train.tfp")
+        self.marks = {}  # of what blocks, by it
 
     def start(self, options, env=None):
         return subprocess.Popen(
@@ -73,6 +74,7 @@ class Case:
 
     def environment(self, function, rank, after):
         mark = tempfile.mktemp(dir=self.folder)
+        self.marks[mark] = f"{function} of rank {rank or 'none'}"
         path = os.environ.get("LD_LIBRARY_PATH")
         return mark, {"LD_LIBRARY_PATH": f"{self.folder}/lib" +
                       (f":{path}" if path else ""),
@@ -259,7 +261,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         case = Case(args)
-        print(f"1..{len(rows) + len(silent)}", flush=True)
+        print(f"1..{len(rows) + len(silent) + 1}", flush=True)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             results = pool.map(lambda row: row[0](case, *row[1:]),
                                silent + rows)
@@ -270,6 +272,14 @@ def main():
                       f"{row[0].__name__} {words}", flush=True)
                 if wrong:
                     print(f"# {wrong}", flush=True)
+        missed = [what for mark, what in case.marks.items()
+                  if not os.path.exists(mark)]
+        for what in missed:
+            print(f"# not called: {what}")
+        none = len(missed) == len(rows)
+        failed += none
+        print(f"{'not ' if none else ''}ok {len(rows) + len(silent) + 1} - "
+              "some of these calls were reached", flush=True)
         os.chdir("/")
     return 1 if failed else 0
 

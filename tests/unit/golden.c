@@ -99,6 +99,10 @@ int
 golden_run_paths(Arena *a, const char *group, Paths paths,
                  CMUnitTestFunction body)
 {
+    if (paths.len == 0) {
+        fprintf(stderr, "%s has no files\n", group);
+        return 1;
+    }
     struct CMUnitTest *tests =
         NEW_ARRAY(a, struct CMUnitTest, (size_t)paths.len);
     for (int i = 0; i < paths.len; i++) {

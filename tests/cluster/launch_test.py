@@ -3,6 +3,7 @@
 
     launch_test.py TFDC TFD_RUN    TAP
 """
+import fcntl
 import os
 import re
 import resource
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 import programs
@@ -25,6 +27,7 @@ dataset train = range(32).map(fn(i) = f32(i) / 32.0).batch(8)
   for epoch in 0..epochs {
     for x in distribute(train) { run train_step(x) }
     assert(epoch != odd, "an odd epoch")
+    if epoch == 100 { print("it trains") }
   }
   print("w {w:.3f}")
 }
@@ -44,6 +47,7 @@ def check(name, good, detail=''):
 
 
 def start(*options, **how):
+    """Of the usual 40 epochs it says nothing of the 100th."""
     return subprocess.Popen([RUN, 'train.tfp', *options], text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
 
@@ -72,7 +76,7 @@ def rank_of(pid):
 
 def wait_for_ranks(p, size):
     """The processes of a job by rank, once all have joined."""
-    end = time.time() + 20
+    end = time.time() + 60
     while time.time() < end:
         found = {}
         for pid in children(p.pid):
@@ -84,6 +88,15 @@ def wait_for_ranks(p, size):
             return found
         time.sleep(0.005)
     raise SystemExit('the job did not start')
+
+
+def endless_job(*options, **how):
+    """Two processes by rank, of a job that has trained for 100 epochs."""
+    p = start('-n', '2', '--set', 'epochs=100000000', *options, **how)
+    pids = wait_for_ranks(p, 2)
+    if p.stdout.readline() != 'it trains\n':
+        raise SystemExit('the job has ended: ' + p.communicate()[1])
+    return p, pids
 
 
 def left(pids):
@@ -221,9 +234,14 @@ def interrupts_at_start():
 
 def descriptors_of(pid, path):
     """Its descriptors that are this file."""
-    folder = '/proc/%d/fd' % pid
-    return [int(fd) for fd in os.listdir(folder)
-            if os.readlink(os.path.join(folder, fd)) == path]
+    folder, found = '/proc/%d/fd' % pid, []
+    for fd in os.listdir(folder):
+        try:
+            if os.readlink(os.path.join(folder, fd)) == path:
+                found.append(int(fd))
+        except OSError:
+            pass  # it was closed meanwhile
+    return found
 
 
 def calls(folder, rank):
@@ -247,6 +265,27 @@ main {
 PAUSE = 9  # seconds: 5 to the note that rank 0 does not come, then --silence
 
 
+def wait_until_full(pipe):
+    """Until its writer waits for a reader: no more bytes come."""
+    before, now, end = -1, 0, time.time() + 60
+    while (now < 1 << 15 or now != before) and time.time() < end:
+        time.sleep(0.3)
+        before = now
+        now = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)),
+                             sys.byteorder)
+
+
+def wait_for_text(path, part):
+    """Until a file has it: its content."""
+    end = time.time() + 60
+    while True:
+        with open(path) as f:
+            text = f.read()
+        if part in text or time.time() > end:
+            return text
+        time.sleep(0.01)
+
+
 def a_reader_that_pauses():
     """As less does, of the results and the messages."""
     with open('prints.tfd', 'w') as f:
@@ -255,6 +294,7 @@ def a_reader_that_pauses():
     p = subprocess.Popen([RUN, 'prints.tfp', '-n', '2', '--silence', '1'],
                          text=True, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT)
+    wait_until_full(p.stdout)
     time.sleep(PAUSE)
     lines = p.communicate(timeout=60)[0].splitlines()
     others = [line for line in lines if not line.startswith('line ')]
@@ -274,14 +314,12 @@ def a_failure_while_the_reader_pauses():
                           text=True, stdout=subprocess.PIPE,
                           stderr=open('rank%d' % rank, 'w'))
          for rank in range(2)]
-    time.sleep(PAUSE)
+    wait_for_text('rank0', 'does not come')
+    time.sleep(PAUSE - 5)
     alive = [one.poll() is None for one in p]
     p[1].kill()
     p[1].communicate()
-    end = time.time() + 10
-    while 'error: ' not in open('rank0').read() and time.time() < end:
-        time.sleep(0.01)
-    err = open('rank0').read()
+    err = wait_for_text('rank0', 'error: ')
     p[0].communicate(timeout=60)
     check('and so do processes that join; a failure is told meanwhile',
           alive == [True, True] and 'does not come' in err and
@@ -333,6 +371,10 @@ def stops():
     goes_on_after_stops(signal.SIGTSTP, '-n', '2')
 
 
+# Seconds after the end of a job until what is left of it is killed anyway.
+PATIENCE = 10
+
+
 def main():
     with open('train.tfd', 'w') as f:
         f.write(PROGRAM)
@@ -352,9 +394,7 @@ def main():
     status, out, err = run('-n', '4', '--set', 'odd=3')
     check('a failed assert is printed once, and its status is the job\'s',
           status == 1 and err.count('error: an odd epoch') == 1, err)
-    p = start('-n', '2', '--set', 'epochs=100000000')
-    pids = wait_for_ranks(p, 2)
-    time.sleep(0.3)
+    p, pids = endless_job()
     nulls = descriptors_of(pids[1], '/dev/null')
     p.terminate()
     err = p.communicate(timeout=30)[1]
@@ -363,9 +403,7 @@ def main():
     check('a signal to the parent interrupts all', p.returncode == 130 and
           not left(pids.values()), (p.returncode, err))
     interrupts_at_start()
-    p = start('-n', '2', '--set', 'epochs=100000000', preexec_fn=ignore_interrupts)
-    pids = wait_for_ranks(p, 2)
-    time.sleep(0.3)
+    p, pids = endless_job(preexec_fn=ignore_interrupts)
     p.send_signal(signal.SIGINT)
     err = p.communicate(timeout=30)[1]
     check('SIGINT does, too, where it was ignored', p.returncode == 130 and
@@ -374,23 +412,19 @@ def main():
     pids = wait_for_ranks(p, 2)
     p.kill()
     p.communicate()
-    end = time.time() + 5
+    end = time.time() + 60
     while left(pids.values()) and time.time() < end:
         time.sleep(0.01)
     check('no process outlives the parent', not left(pids.values()))
-    p = start('-n', '2', '--set', 'epochs=100000000', '--silence', '1')
-    pids = wait_for_ranks(p, 2)
-    time.sleep(0.3)
+    p, pids = endless_job('--silence', '1')
     os.kill(pids[1], signal.SIGSTOP)
     began = time.time()
     err = p.communicate(timeout=30)[1]
     check('a process that is silent is killed as soon as it is judged',
           p.returncode == 3 and 'is silent' in err and
-          not left(pids.values()) and time.time() - began < 5,
+          not left(pids.values()) and time.time() - began < PATIENCE,
           (p.returncode, time.time() - began, err))
-    p = start('-n', '2', '--set', 'epochs=100000000', '--diagnose', 'killed')
-    pids = wait_for_ranks(p, 2)
-    time.sleep(0.5)
+    p, pids = endless_job('--diagnose', 'killed')
     os.kill(pids[1], signal.SIGKILL)
     p.communicate(timeout=30)
     check('--diagnose writes the last collectives of all, and of who was killed',

@@ -26,6 +26,7 @@ FAULTS = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 random.seed(int(sys.argv[5]) if len(sys.argv) > 5 else 1)
 PROGRAMS = os.path.join(ROOT, "tests", "cluster", "ps")
 LIMIT = 60  # seconds
+TRIES = 5  # of what needs that several workers are there in time
 
 
 def plan(path, *options):
@@ -65,6 +66,26 @@ def tasks(parent, kind):
             if word.startswith(kind + ":"):
                 found[pid] = word
     return found
+
+
+def wait_until_it_works(parent):
+    """Until closures of a job of -n have ended: all tasks have joined it."""
+    begin = time.time()
+    while parent.poll() is None and time.time() - begin < LIMIT:
+        found = re.search(r"(\d+) ended", run("--status", str(parent.pid))[1])
+        if found and int(found[1]) > 0:
+            return
+        time.sleep(0.02)
+
+
+def seconds_of(pid):
+    """Of a core, that a process has had."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            words = f.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def send(pid, what):
@@ -327,17 +348,20 @@ def staleness_of(n, fault=None, pause=0, closures=800):
     """What a job of three workers with --staleness n, while faults happen,
     ends with: its values, the most that one lacked, and what was refused."""
     made = plan(os.path.join(PROGRAMS, "learns.tfd"))
-    p = start(made, "-n", "workers=3,ps=2", "--staleness", str(n), "--stats",
-              "--checksum", "--set", f"closures={closures}")
-    times, begin = 0, time.time()
-    while fault and p.poll() is None and time.time() - begin < LIMIT:
-        time.sleep(pause)
-        workers = list(tasks(p, "worker"))
-        if workers and p.poll() is None:
-            fault(random.choice(workers))
-            times += 1
-    out, err = p.communicate(timeout=LIMIT)
-    found = STALENESS.search(err)
+    for _ in range(TRIES):
+        p = start(made, "-n", "workers=3,ps=2", "--staleness", str(n),
+                  "--stats", "--checksum", "--set", f"closures={closures}")
+        times, begin = 0, time.time()
+        while fault and p.poll() is None and time.time() - begin < LIMIT:
+            time.sleep(pause)
+            workers = list(tasks(p, "worker"))
+            if workers and p.poll() is None:
+                fault(random.choice(workers))
+                times += 1
+        out, err = p.communicate(timeout=LIMIT)
+        found = STALENESS.search(err)
+        if fault or n == 0 or (found and found[2] != "0"):
+            break  # else one worker may have done all before others came
     check(f"--staleness {n} is kept ({times} faults)", p.returncode == 0 and
           found and int(found[2]) <= n and
           sum(map(int, re.findall(r": (\d+)", found[1]))) == 2 * closures and
@@ -373,9 +397,13 @@ def inputs():
     check("COO-16 ... and is used", code == 1 and "absent.csv" in err,
           out + err)
     made = plan(os.path.join(PROGRAMS, "orders.tfd"))
-    code, out, err = run(made, "-n", "workers=3,ps=1", "--stats")
-    seen = out.split()
-    working = [int(word) for word in re.findall(r"worker \d +(\d+) on", err)]
+    working = []
+    for _ in range(TRIES):
+        if sum(n > 100 for n in working) <= 1:  # others came too late
+            code, out, err = run(made, "-n", "workers=3,ps=1", "--stats")
+            seen = out.split()
+            working = [int(word)
+                       for word in re.findall(r"worker \d +(\d+) on", err)]
     check("COO-23 each worker shuffles otherwise", code == 0 and
           sum(n > 100 for n in working) > 1 and
           len(set(seen)) > 0.9 * len(seen), f"{len(set(seen))} {err}")
@@ -601,24 +629,22 @@ def a_lost_server():
     made = plan(os.path.join(PROGRAMS, "counts.tfd"))
     for what, name in [(signal.SIGKILL, "killed"), (signal.SIGSTOP, "stopped")]:
         p = start(made, "-n", "workers=2,ps=2", "--set", "closures=100000000")
-        while len(tasks(p, "ps")) < 2:
-            time.sleep(0.01)
-        time.sleep(0.5)
+        wait_until_it_works(p)
         pid = [k for k, v in tasks(p, "ps").items() if v == "ps:1"][0]
         send(pid, what)
-        begin = time.time()
         out, err = p.communicate(timeout=LIMIT)
+        said = (rf"tfd-run: ps 1 \(pid {pid}\) was killed by signal 9\n"
+                if name == "killed" else
+                rf"server 1 \([^ ]*, pid {pid}\), which holds variables, has "
+                r"not been heard for [2-4]\.")
         check(f"COO-25 a server that is {name}", p.returncode == 3 and
-              "server 1" in err + "server 1" * (name == "killed") and
-              time.time() - begin < 8, f"{p.returncode} {out} {err}")
+              re.search(said, err), f"{p.returncode} {out} {err}")
 
 
 def interrupts():
     made = plan(os.path.join(PROGRAMS, "counts.tfd"))
     p = start(made, "-n", "workers=2,ps=1", "--set", "closures=100000000")
-    while len(tasks(p, "worker")) < 2:
-        time.sleep(0.01)
-    time.sleep(0.3)
+    wait_until_it_works(p)
     others = list(tasks(p, "worker")) + list(tasks(p, "ps"))
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=LIMIT)
@@ -631,9 +657,7 @@ def a_stopped_coordinator():
     made = plan(os.path.join(PROGRAMS, "counts.tfd"))
     p = start(made, "-n", "workers=1,ps=1", "--silence", "1", "--set",
               "closures=100000000")
-    while not tasks(p, "worker"):
-        time.sleep(0.01)
-    time.sleep(0.3)
+    wait_until_it_works(p)
     with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
         others = list(tasks(p, "worker")) + list(tasks(p, "ps"))
         coordinator = [int(word) for word in f.read().split()
@@ -687,11 +711,11 @@ def a_closure_that_crashes():
     p = start(made, "-n", "workers=1,ps=1", "--set", "rounds=2000000000")
     hit, begin = set(), time.time()
     while p.poll() is None and time.time() - begin < LIMIT:
-        new = [pid for pid in tasks(p, "worker") if pid not in hit]
-        time.sleep(0.3)
-        for pid in new:
-            hit.add(pid)
-            send(pid, signal.SIGSEGV)
+        for pid in tasks(p, "worker"):
+            if pid not in hit and seconds_of(pid) > 0.3:  # it is in the closure
+                hit.add(pid)
+                send(pid, signal.SIGSEGV)
+        time.sleep(0.02)
     if p.poll() is None:
         p.kill()
     out, err = p.communicate()
@@ -718,11 +742,10 @@ def nobody_answers():
     send(server.pid, signal.SIGSTOP)
     time.sleep(0.2)
     coordinator.kill()
-    begin = time.time()
     out, err = worker.communicate(timeout=LIMIT)
     check("a worker whom nobody answers ends", worker.returncode == 3 and
-          "the coordinator has not been heard" in err and
-          time.time() - begin < 8, f"{worker.returncode} {out} {err}")
+          "the coordinator has not been heard for 1 s" in err,
+          f"{worker.returncode} {out} {err}")
     for other in [server, coordinator]:
         other.kill()
         other.communicate()
@@ -822,7 +845,11 @@ def ports(pids):
     """Where processes listen, by their sockets."""
     inodes = set()
     for pid in pids:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            fds = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue  # it has ended
+        for fd in fds:
             try:
                 link = os.readlink(f"/proc/{pid}/fd/{fd}")
             except OSError:

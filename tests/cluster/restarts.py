@@ -75,12 +75,19 @@ def newest():
                 if m], default=0)
 
 
-def signal_one(p, size, number, step):
-    """A random rank gets a signal once there is a checkpoint of this step."""
-    while p.poll() is None and (newest() < step or len(ranks(p)) < size):
+def signal_one(p, size, number, step, hurt=()):
+    """A random rank gets a signal once there is a checkpoint of this step.
+    Returns the processes of its attempt; with those of earlier ones in hurt it
+    is one of a later attempt."""
+    found = {}
+    while p.poll() is None and (newest() < step or len(found) < size or
+                                set(hurt) & set(found.values())):
         time.sleep(0.002)
+        found = ranks(p)
     time.sleep(0.02 * random.random())
-    os.kill(random.choice(list(ranks(p).values())), number)
+    if p.poll() is None:
+        os.kill(random.choice(list(found.values())), number)
+    return list(found.values())
 
 
 def again():
@@ -104,8 +111,9 @@ def kill_ranks(right, last):
         again()
         p = start('-n', '4', '--restarts', '3')
         num = min(3, KILLS - done)
+        hurt = []
         for step in moments(num, last):
-            signal_one(p, 4, signal.SIGKILL, step)
+            hurt += signal_one(p, 4, signal.SIGKILL, step, hurt)
         out, err = p.communicate(timeout=60)
         done += num
         if p.returncode or out.splitlines()[-2:] != right[-2:] or \

@@ -34,6 +34,12 @@ def wait_until_it_works(at, closures=100):
         time.sleep(0.05)
 
 
+def catches_interrupts(pid):
+    with open(f"/proc/{pid}/status") as f:
+        caught = re.search(r"SigCgt:\t(\w+)", f.read())
+    return int(caught[1], 16) >> (signal.SIGTERM - 1) & 1
+
+
 def an_old_server_and_worker():
     """Their job's coordinator dies, and the next one listens where it did: the
     worker, which was stopped, sends again what no server had acknowledged."""
@@ -138,7 +144,8 @@ def nobody_comes():
               f"no coordinator has answered at tcp://{at} for 1 seconds "
               "(--timeout allows more)" in err, f"{code} {err}")
     alone = start(made, "--serve", "ps:0", "--join", at, *KEY)
-    time.sleep(0.5)
+    while not catches_interrupts(alone.pid) and alone.poll() is None:
+        time.sleep(0.01)
     alone.send_signal(signal.SIGTERM)
     code, _, err = end_of(alone)
     check("... and an interrupt", code == 130 and "the task was interrupted" in

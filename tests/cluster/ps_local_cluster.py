@@ -80,11 +80,12 @@ def state(pid):
 
 
 def comes_to(condition):
-    for _ in range(500):
-        if condition():
-            return True
+    end = time.monotonic() + ps_tasks.LIMIT
+    while not condition():
+        if time.monotonic() > end:
+            return False
         time.sleep(0.01)
-    return False
+    return True
 
 
 def stopped(made):

@@ -366,7 +366,7 @@ waits_end_though_the_clock_is_set_back(void **state)
     pid_t ended = 0;
     double begun = clock_seconds();
     members_start(&m, 2, exchange, interrupt_rank_0);
-    while (!ended && clock_seconds() - begun < 5) {
+    while (!ended && clock_seconds() - begun < 20) {
         wait_a_moment();
         ended = waitpid(m.pids[0], &status, WNOHANG);
     }

@@ -129,18 +129,18 @@ members_await(const _Atomic int *word, int value)
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
 }
 
-/* Those that are judged, or hang, are killed. */
+/* Those that are stopped, or hang, are killed. */
 static void
 reap(Members *m)
 {
-    double end = clock_seconds() + 2;
+    double end = clock_seconds() + 20;
     for (int i = 0; i < m->size; i++) {
         int status;
         pid_t pid;
-        while ((pid = waitpid(m->pids[i], &status, WNOHANG)) == 0 &&
+        while ((pid = waitpid(m->pids[i], &status, WNOHANG | WUNTRACED)) == 0 &&
                clock_seconds() < end)
             nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
-        if (pid == 0) {
+        if (pid == 0 || WIFSTOPPED(status)) {
             kill(m->pids[i], SIGKILL);
             waitpid(m->pids[i], &status, 0);
         }

@@ -20,7 +20,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "ir/base/clock.h"
 #include "ir/base/str.h"
@@ -235,7 +237,6 @@ serve(const Play *play, char **argv)
 typedef struct Job {
     pid_t pid; /* of the parent of its tasks */
     const char *log, *err, *out;
-    double begun;
 } Job;
 
 static Job
@@ -245,8 +246,7 @@ start_restarted(const char *play, double timeout, bool quiet, int restarts)
     const char *dir = work_dir(arena);
     Job job = {.log = arena_printf(arena, "%s/log", dir),
                .err = arena_printf(arena, "%s/err", dir),
-               .out = arena_printf(arena, "%s/out", dir),
-               .begun = clock_seconds()};
+               .out = arena_printf(arena, "%s/out", dir)};
     fflush(NULL);
     job.pid = fork();
     if (job.pid)
@@ -296,11 +296,23 @@ wait_for(const Job *job, const char *line)
     }
 }
 
+/* Since the coordinator was about to end, however long all took to start. */
+static double
+seconds_after_all(const Job *job)
+{
+    struct stat written;
+    struct timespec now;
+    assert_int_equal(stat(job->log, &written), 0);
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)(now.tv_sec - written.st_mtim.tv_sec) +
+           1e-9 * (double)(now.tv_nsec - written.st_mtim.tv_nsec);
+}
+
 /* No process that has written itself down runs any more. */
 static void
 expect_nobody(const Job *job)
 {
-    double end = clock_seconds() + 5;
+    double end = clock_seconds() + 20;
     char name[32];
     int index_or_pid, incarnation, pid;
     for (const char *at = text_of(job->log); *at; at = strchr(at, '\n') + 1) {
@@ -418,7 +430,7 @@ a_server_is_missed_by_the_coordinator(void **state)
     Job job = start("server_is_missed", 0, false);
     const char *err = finish(&job, 4);
     expect_said(err, "something is wrong\n");
-    assert_true(clock_seconds() - job.begun < 2);
+    assert_true(seconds_after_all(&job) < 2);
 }
 
 /* Of all whose processes get two seconds. */
@@ -435,7 +447,7 @@ who_does_not_end_is_killed(void **state)
     expect_said(err, "tfd-run: worker 1 (pid #) ended with status 1\n");
     err = finish(&deaf, 0);
     assert_null(strstr(err, "tfd-run"));
-    assert_true(clock_seconds() - server.begun < 5);
+    assert_true(seconds_after_all(&deaf) < 5);
 }
 
 static void

@@ -78,6 +78,19 @@ def wait_until_it_works(parent):
         time.sleep(0.02)
 
 
+def hurt_workers(parent, fault, pause, limit=LIMIT):
+    """A fault of a random worker after each pause(), until the job or the time
+    has ended; None: no fault. Returns how many there were."""
+    times, begin = 0, time.time()
+    while fault and parent.poll() is None and time.time() - begin < limit:
+        time.sleep(pause())
+        workers = list(tasks(parent, "worker"))
+        if workers and parent.poll() is None:
+            fault(random.choice(workers))
+            times += 1
+    return times
+
+
 def seconds_of(pid):
     """Of a core, that a process has had."""
     try:
@@ -240,13 +253,8 @@ def attempts(name, options, closures, fault, pause):
     made = plan(os.path.join(PROGRAMS, "atomic.tfd"))
     p = start(made, "-n", "workers=3,ps=2", "--stats", *options, "--set",
               f"closures={closures}")
-    times, begin = 0, time.time()
-    while p.poll() is None and time.time() - begin < LIMIT * FAULTS:
-        time.sleep(pause * (0.5 + random.random()))
-        workers = list(tasks(p, "worker"))
-        if workers and p.poll() is None:
-            fault(random.choice(workers))
-            times += 1
+    times = hurt_workers(
+        p, fault, lambda: pause * (0.5 + random.random()), LIMIT * FAULTS)
     out, err = p.communicate(timeout=LIMIT)
     found = re.fullmatch(r"(\d+) closures, (-?\d+) apart\n", out)
     again = STATS.search(err)
@@ -302,13 +310,7 @@ def in_rounds(need, of, closures, fault=None, pause=0):
     p = start(made, "-n", f"workers={of},ps=2", "--sync", f"{need}/{of}",
               "--stats", "--set", f"closures={closures}", "--set",
               f"need={need}")
-    times, begin = 0, time.time()
-    while fault and p.poll() is None and time.time() - begin < LIMIT:
-        time.sleep(pause)
-        workers = list(tasks(p, "worker"))
-        if workers and p.poll() is None:
-            fault(random.choice(workers))
-            times += 1
+    times = hurt_workers(p, fault, lambda: pause)
     out, err = p.communicate(timeout=LIMIT)
     found, stale = ROUNDS.search(err), STALENESS.search(err)
     full, left = divmod(closures, of)
@@ -351,13 +353,7 @@ def staleness_of(n, fault=None, pause=0, closures=800):
     for _ in range(TRIES):
         p = start(made, "-n", "workers=3,ps=2", "--staleness", str(n),
                   "--stats", "--checksum", "--set", f"closures={closures}")
-        times, begin = 0, time.time()
-        while fault and p.poll() is None and time.time() - begin < LIMIT:
-            time.sleep(pause)
-            workers = list(tasks(p, "worker"))
-            if workers and p.poll() is None:
-                fault(random.choice(workers))
-                times += 1
+        times = hurt_workers(p, fault, lambda: pause)
         out, err = p.communicate(timeout=LIMIT)
         found = STALENESS.search(err)
         if fault or n == 0 or (found and found[2] != "0"):
@@ -587,13 +583,8 @@ def counted(name, n, fault, pause):
     again; how often."""
     made = plan(os.path.join(PROGRAMS, "counts.tfd"))
     p = start(made, "-n", "workers=3,ps=2", "--set", f"closures={n}")
-    times, begin = 0, time.time()
-    while p.poll() is None and time.time() - begin < LIMIT * FAULTS:
-        time.sleep(pause * (0.5 + random.random()))
-        workers = list(tasks(p, "worker"))
-        if workers and p.poll() is None:
-            fault(random.choice(workers))
-            times += 1
+    times = hurt_workers(
+        p, fault, lambda: pause * (0.5 + random.random()), LIMIT * FAULTS)
     if p.poll() is None:
         p.kill()
     out, err = p.communicate()

@@ -23,16 +23,23 @@ ISOLATED = "TFD_TEST_ISOLATED"
 NAMED_HOSTS = 16  # in /etc/hosts
 NAMESPACES = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
               "--mount-proc", "--kill-child"]
+bound = []  # sockets of free_port
 TOOLS = ["ip", "tc", "unshare", "nsenter", "mount", "hostname"]
 # Where Debian has some of them, and only root looks.
 os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def free_port():
-    """A port of loopback at which nobody listens."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port of loopback at which nobody listens.
+
+    It stays bound until this script ends, so that the system gives it to
+    nobody else; a server that has SO_REUSEADDR as well may listen at it.
+    """
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("127.0.0.1", 0))
+    bound.append(s)
+    return s.getsockname()[1]
 
 
 def why_not():

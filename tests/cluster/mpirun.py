@@ -9,10 +9,11 @@ BLOCKING_MPI one that at some time does not return (blocking_mpi.c).  TAP.
 """
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
+
+from hosts import free_port
 
 TFDC, TFD_RUN, FAKE, BLOCKING, EXAMPLES = sys.argv[1:]
 SECONDS = 50
@@ -98,9 +99,7 @@ def trains(launcher, num, *options):
 
 def an_address_that_is_given_wins(case):
     """MPI is not opened: there is none at this path."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     done = case.mpirun(OPEN_MPI, 2, "--mpi", "/nowhere/libmpi.so",
                        TFD_CONTROL=address)
     if done.returncode or done.stdout != case.alone:

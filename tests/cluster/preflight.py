@@ -6,7 +6,6 @@ does.  TAP; what needs machines of its own is skipped where there are none.
 """
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -142,9 +141,7 @@ def it_fails_as_a_start_does(case):
 
 
 def a_process_that_trains_is_another_one(case):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address = f"127.0.0.1:{hosts.free_port()}"
     got = ends([subprocess.Popen(case.member(rank, 2, address, *options),
                                  text=True, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)

@@ -28,6 +28,7 @@ import threading
 import time
 
 import programs
+from hosts import free_port
 
 SIZE = 2
 QUIET = 1.0  # seconds of each kind of step times, at least
@@ -137,9 +138,7 @@ class Job:
 
     def start(self):
         """Its processes, of which the first one prints."""
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
         return [self.member(rank, "key", subprocess.PIPE)
                 for rank in range(SIZE)]
 

@@ -399,3 +399,20 @@ ir_is_in_kernel(const IrOp *op)
             return true;
     return false;
 }
+
+/* ---- kernels that run together ------------------------------------------- */
+
+int64_t
+ir_op_tiles(const IrOp *op)
+{
+    return op->kind == OP_kernel ? ir_int(op, A_tiles) : 0;
+}
+
+const IrOp *
+ir_tiles_last(const IrOp *op)
+{
+    while (op->next && ir_op_tiles(op->next) == ir_op_tiles(op) &&
+           ir_int(op->next, A_group) == ir_int(op, A_group))
+        op = op->next;
+    return op;
+}

@@ -1,5 +1,6 @@
 /*
- * segments.h - kernels of several segments, and kernels that work in place
+ * segments.h - kernels of several segments, kernels that work in place, and
+ * kernels that run together
  */
 #ifndef TFD_IR_SEGMENTS_H
 #define TFD_IR_SEGMENTS_H
@@ -52,6 +53,11 @@ bool ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r);
  * beside maps of the part's elements a kernel stores each of them where it is
  * computed. */
 bool ir_updates_part(const IrOp *op);
+
+/* The tiles of a kernel that may run together with its neighbours; else 0. */
+int64_t ir_op_tiles(const IrOp *op);
+/* The last of the neighbours that may run together with op, which has tiles. */
+const IrOp *ir_tiles_last(const IrOp *op);
 
 /* Whether a kernel contains op. */
 bool ir_is_in_kernel(const IrOp *op);

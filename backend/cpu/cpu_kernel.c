@@ -136,3 +136,11 @@ be_cpu_kernel_grain(const BeKernel *k)
         return grain;
     return be_depthwise_is_undivided(k) ? 0 : be_kernel_grain(k);
 }
+
+bool
+be_cpu_kernel_has_ranges(const BeKernel *k)
+{
+    int64_t grain;
+    return !be_emit_num_chunks(k) && !be_gemm_divides(k, &grain) &&
+           !be_depthwise_is_undivided(k);
+}

@@ -15,4 +15,8 @@ Status be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t);
  * do all of them. */
 int64_t be_cpu_kernel_grain(const BeKernel *k);
 
+/* Whether a call for a range of its items does the work of these, and not
+ * another part of the whole (abi.h). */
+bool be_cpu_kernel_has_ranges(const BeKernel *k);
+
 #endif

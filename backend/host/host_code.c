@@ -365,6 +365,39 @@ emit_op(BeHost *h, const IrOp *op)
     }
 }
 
+/* Kernels that may run together, in the form that the call asks for. */
+static void
+emit_group(BeHost *h, const BeTiles *g, const IrOp *first, const IrOp *last)
+{
+    BeUnit *u = h->u;
+    Block together = be_block(u, "together"), apart = be_block(u, "apart");
+    Block end = be_block(u, "end");
+    be_cond_br(u, be_host_runs_tiles(h, g), together, apart);
+    be_position_at_end(u, together);
+    be_host_emit_position(h, h->num_positions);
+    be_host_emit_mark(h, h->num_positions);
+    be_host_emit_tiles(h, g, h->num_positions);
+    be_br(u, end);
+    be_position_at_end(u, apart);
+    for (const IrOp *op = first; op != last->next; op = op->next)
+        emit_op(h, op);
+    be_br(u, end);
+    be_position_at_end(u, end);
+}
+
+/* op, and what runs together with it; returns the last operation of that. */
+static const IrOp *
+emit_next(BeHost *h, const IrOp *op)
+{
+    const IrOp *last = op;
+    const BeTiles *g = be_host_tiles_from(h, op, &last);
+    if (g)
+        emit_group(h, g, op, last);
+    else
+        emit_op(h, op);
+    return last;
+}
+
 /* A loop over the replicas of the device; returns its last operation. */
 static const IrOp *
 emit_replica_loop(BeHost *h, const IrOp *op)
@@ -372,7 +405,7 @@ emit_replica_loop(BeHost *h, const IrOp *op)
     const IrOp *last = ir_replica_loop_last(op);
     BeReplicaLoop loop = be_host_begin_replicas(h);
     for (; op != last->next; op = op->next)
-        emit_op(h, op);
+        op = emit_next(h, op);
     be_host_emit_position(h, -1);
     be_host_end_replicas(h, &loop);
     return last;
@@ -386,7 +419,7 @@ emit_ops(BeHost *h, const IrBlock *b)
         if (may_begin_loop && ir_op_is_per_replica(op))
             op = emit_replica_loop(h, op);
         else
-            emit_op(h, op);
+            op = emit_next(h, op);
 }
 
 /* ---- functions ---------------------------------------------------------- */
@@ -454,6 +487,8 @@ emit_function(BeHost *h)
         is_main ? "tfd_main"
                 : arena_printf(h->arena, "%c_%s", h->enqueues ? 'q' : 'p',
                                h->fn->name);
+    if (h->fn->kind == FUNC_PROGRAM && !h->enqueues)
+        be_host_find_tiles(h);
     be_func_begin(u, symbol, u->i32, &u->ptr, 1, true);
     load_call(h);
     begin_failure(h);

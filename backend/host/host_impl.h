@@ -1,9 +1,9 @@
 /*
  * host_impl.h - the function being built, shared by the files of this folder
  *
- * Three layers: host_memory.c (addresses, copies, loops over replicas, calls of
- * hooks), host_kernel.c (calls of kernels), host_code.c (control flow,
- * functions).
+ * Layers: host_memory.c (addresses, copies, loops over replicas, calls of
+ * hooks), host_kernel.c and host_tiles.c (calls of kernels), host_code.c
+ * (control flow, functions).
  */
 #ifndef TFD_BACKEND_HOST_HOST_IMPL_H
 #define TFD_BACKEND_HOST_HOST_IMPL_H
@@ -24,6 +24,9 @@ typedef struct BeReplicaLoop {
     Val call; /* phi */
 } BeReplicaLoop;
 
+/* Kernels that may run together, tile by tile (host_tiles.c). */
+typedef struct BeTiles BeTiles;
+
 typedef struct BeHost {
     BeUnit *u;
     IrModule *module;
@@ -39,6 +42,7 @@ typedef struct BeHost {
     Val ptrs, words; /* tables handed to kernels */
     Val word;        /* memory for what is loaded from a device */
     Val partials;    /* memory for those of long reductions */
+    VEC(BeTiles *) groups; /* of the function */
     Block failed;    /* returns the status that its phi is given */
     Val failure;
     Val entry_switch; /* main's: to the safepoint to resume at */
@@ -102,5 +106,17 @@ void be_host_emit_mark(BeHost *h, int position);
 /* Calls the kernel of an OP_kernel, by all threads of the device if that is
  * worthwhile. */
 void be_host_emit_kernel(BeHost *h, const IrOp *op);
+
+/* ---- kernels together (host_tiles.c) ------------------------------------- */
+
+/* Emits functions for those of h->fn, into h->groups: before its own one. */
+void be_host_find_tiles(BeHost *h);
+/* Those that begin with op, and *last of them; or NULL. */
+const BeTiles *be_host_tiles_from(const BeHost *h, const IrOp *op,
+                                  const IrOp **last);
+/* An i1: whether they run together in this call. */
+Val be_host_runs_tiles(BeHost *h, const BeTiles *g);
+/* ... when the first of them, which is at `position`, has been marked. */
+void be_host_emit_tiles(BeHost *h, const BeTiles *g, int position);
 
 #endif

@@ -10,6 +10,7 @@
 #include "ir/base/status.h"
 #include "ir/ir.h"
 #include "ir/loop.h"
+#include "ir/segments.h"
 #include "ir/type_bounds.h"
 
 Buffer *
@@ -101,6 +102,24 @@ reads_until(const IrLifetimes *l, const IrUsers *users, const IrOp *op)
     return ir_span_of(l, done && done->len ? done->data[0] : op)->begin;
 }
 
+static bool
+run_together(const IrOp *x, const IrOp *y)
+{
+    return x->block == y->block && ir_op_tiles(x) && ir_op_tiles(y) &&
+           ir_tiles_last(x) == ir_tiles_last(y);
+}
+
+/* The position where op is done with v: kernels that run together are done with
+ * what comes from elsewhere at the last one. */
+static int
+reads_value_until(const IrLifetimes *l, const IrOp *op, const IrValue *v,
+                  int end)
+{
+    if (!ir_op_tiles(op) || (v->def && run_together(v->def, op)))
+        return end;
+    return ir_span_of(l, ir_tiles_last(op))->begin;
+}
+
 /* The position where a use of v by op, which reads until `end`, ends: there, or
  * at the end of the outermost loop between op and v's own block. */
 static int
@@ -137,7 +156,8 @@ note_uses(const IrLifetimes *l, const IrUsers *users, const IrBlock *b,
         int read_end = reads_until(l, users, op);
         for (int i = 0; i < op->num_operands; i++) {
             const IrValue *v = op->operands[i];
-            note_use(l, v, use_end(l, op, v, read_end));
+            int until_here = reads_value_until(l, op, v, read_end);
+            note_use(l, v, use_end(l, op, v, until_here));
             if (end && ir_value_is_shared(v))
                 note_use(l, v, end);
         }

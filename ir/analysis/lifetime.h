@@ -6,7 +6,8 @@
  * a value made outside of it, the use lasts to the loop's end.  When a replica
  * uses a value that all replicas of its device share, the use lasts to the end
  * of the replica loop, when the last of them has read the value
- * (per_replica.h).
+ * (per_replica.h).  When one of several kernels that may run together uses a
+ * value that none of them has made, the use lasts to the last of them.
  */
 #ifndef TFD_IR_ANALYSIS_LIFETIME_H
 #define TFD_IR_ANALYSIS_LIFETIME_H

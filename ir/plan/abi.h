@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 9
+#define TFD_ABI 10
 
 /* The host code of a module exports a function of this name followed by the
  * hash of the module's text, so that code cannot run with the operations of
@@ -47,6 +47,12 @@ typedef struct TfdHooks {
     /* NULL, or called by main and by p_NAME where they store their position,
      * with that position, and at their end with -1 (D33). */
     void (*mark)(TfdCall *call, int32_t position);
+    /* NULL, or called when the kernels at num positions from `position` on have
+     * run together since the mark of the first, with the processor's ticks that
+     * threads spent in each of them.  Where mark is there and this is NULL,
+     * each runs alone, so that all of its result is there at the next mark. */
+    void (*share)(TfdCall *call, int32_t position, int32_t num,
+                  const int64_t *ticks);
 
     /* Launches kernel number `kernel` of the plan on items 0 .. items, ranges
      * of at least grain of which are worth a thread (0: one does all). */
@@ -77,6 +83,8 @@ struct TfdCall {
     const _Atomic int32_t *stop; /* other than 0: return it */
     _Atomic int32_t at; /* the position it is at, for diagnoses; -1: at none,
                            or other replicas of the device have their turn */
+    int32_t threads; /* that execute the kernels of a device program; 0: it is
+                        not known */
 };
 
 /* A kernel's PTX may have two functions with the same parameters, k_HASH and

@@ -19,6 +19,8 @@
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/footprint.h"
 #include "ir/ir.h"
+#include "ir/base/minmax.h"
+#include "ir/segments.h"
 #include "ir/type_bounds.h"
 #include "passes/memory/pool.h"
 #include "passes/support/pass.h"
@@ -76,6 +78,38 @@ note_places(const IrLifetimes *l, const IrBlock *b)
     }
 }
 
+/* ---- kernels that run together ------------------------------------------- */
+
+/* What v is made in lives as long as kernels first .. last run. */
+static void
+extend(const IrLifetimes *l, const IrValue *v, const IrOp *first,
+       const IrOp *last)
+{
+    Buffer *b = ir_buffer_of(l, v);
+    b->begin = min_int(b->begin, ir_span_of(l, first)->begin);
+    b->end = max_int(b->end, ir_span_of(l, last)->begin);
+}
+
+/* What one of them makes has bytes that none of the others uses for something
+ * else. */
+static void
+extend_to_tiles(const IrLifetimes *l, const IrBlock *b)
+{
+    const IrOp *first = NULL, *last = NULL; /* of the group, if op is in one */
+    for (const IrOp *op = b->first; op; op = op->next) {
+        if (!first && ir_op_tiles(op)) {
+            first = op;
+            last = ir_tiles_last(op);
+        }
+        for (int i = 0; first && i < op->num_results; i++)
+            extend(l, op->results[i], first, last);
+        if (op == last)
+            first = last = NULL;
+        for (int i = 0; op->kind != OP_kernel && i < op->num_regions; i++)
+            extend_to_tiles(l, op->regions[i]);
+    }
+}
+
 /* ---- functions ---------------------------------------------------------- */
 
 static bool
@@ -113,6 +147,7 @@ allocate_func(PassCx *cx, IrFunc *fn, int64_t base)
     pass_insert_copies(cx, fn);
     ir_lifetimes_find(&l, fn);
     pass_coalesce_buffers(cx, &l, fn);
+    extend_to_tiles(&l, fn->body);
     fn->arena_bytes = place_pool(&l, fn, SPACE_ARENA, base, is_any);
     note_places(&l, fn->body);
 }

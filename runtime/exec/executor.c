@@ -93,7 +93,8 @@ rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
         executor->coll_uses =
             NEW_ARRAY(a, RtCollUse, (size_t)run->collectives.len);
     if (!run->caps->is_host_visible && !run->enqueues)
-        executor->copies = arena_alloc_on_lines(a, (size_t)run->max_copied_bytes);
+        executor->copies =
+            arena_alloc_on_lines(a, (size_t)run->max_copied_bytes);
 }
 
 void
@@ -114,7 +115,9 @@ new_call(RtInvocation *inv)
                      .context = inv,
                      .resume = -1,
                      .stop = &executor->run->watchdog.stop,
-                     .at = -1};
+                     .at = -1,
+                     .threads =
+                         executor->device ? executor->device->num_threads : 0};
 }
 
 void

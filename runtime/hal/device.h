@@ -289,6 +289,8 @@ struct RtDevice {
     const RtDeviceOps *ops;
     const RtDeviceCaps *caps;
     const char *name; /* "cpu:0" */
+    int num_threads;  /* of this process, that divide the items of kernels
+                         among them; 0: it has no such */
     RtQueue *queues[NUM_QUEUES];
     RtDeferrals *deferrals; /* NULL, or set before code is loaded that enqueues;
                                lasts as long as the device */

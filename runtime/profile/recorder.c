@@ -40,6 +40,34 @@ mark(TfdCall *call, int32_t position)
         r->marks[r->num_marks++] = (RtMark){at, slot};
 }
 
+/* Kernels that ran together share the time since the mark of the first as they
+ * do the time of all threads. */
+static void
+share(TfdCall *call, int32_t position, int32_t num, const int64_t *ticks)
+{
+    const RtInvocation *inv = call->context;
+    RtRecorder *r = inv->executor->recorder;
+    if (!r || position < 0 || num > inv->fn->positions.len - position)
+        return;
+    double all = 0, so_far = 0;
+    uint64_t begin = r->last, spent = now() - begin;
+    for (int i = 0; i < num; i++)
+        all += (double)ticks[i];
+    for (int i = 0; i < num; i++) {
+        so_far += (double)ticks[i];
+        uint64_t at = begin + (uint64_t)((double)spent * so_far / (all + 1));
+        r->current->ticks += at - r->last;
+        r->last = at;
+        if (i + 1 == num)
+            break;
+        int32_t slot = inv->fn->first_slot + position + i + 1;
+        r->current = &r->slots[slot];
+        r->current->calls++;
+        if (r->num_marks < r->max_marks)
+            r->marks[r->num_marks++] = (RtMark){at, slot};
+    }
+}
+
 /* ---- programs that enqueue their work ------------------------------------ */
 
 /* A device that executes later takes the time itself. */
@@ -162,6 +190,7 @@ rt_profile_open(RtRun *run)
     p->run = run->hooks;
     p->hooks = *run->hooks;
     p->hooks.mark = mark;
+    p->hooks.share = share;
     if (run->enqueues) {
         p->hooks.launch = launch;
         p->hooks.op = run_op;

@@ -490,8 +490,10 @@ static void
 init(Cpu *c, const RtDeviceConfig *config)
 {
     memset(c, 0, sizeof *c);
-    c->device =
-        (RtDevice){.ops = &cpu_ops, .caps = &rt_cpu_caps, .name = config->name};
+    c->device = (RtDevice){.ops = &cpu_ops,
+                           .caps = &rt_cpu_caps,
+                           .name = config->name,
+                           .num_threads = config->num_threads};
     c->queue.queue.device = &c->device;
     for (int i = 0; i < NUM_QUEUES; i++)
         c->device.queues[i] = &c->queue.queue;

@@ -67,12 +67,14 @@ is_known(const IrValue *index, Dim size)
 }
 
 /* Whether the elements of op are those of its first operand, or their integers
- * in another dtype. */
+ * in another dtype that has all bytes; in an i8 those from 128 on are negative.
+ */
 static bool
 is_of_same(const IrOp *op)
 {
-    bool casts =
-        op->kind == OP_cast && dtype_is_int(op->operands[0]->type.dtype);
+    bool casts = op->kind == OP_cast &&
+                 dtype_is_int(op->operands[0]->type.dtype) &&
+                 op->results[0]->type.dtype != DT_i8;
     return casts || (op->kind != OP_concat && op->num_operands > 0 &&
                      (ir_op_info[op->kind].traits & (MOVES | VIEW)));
 }

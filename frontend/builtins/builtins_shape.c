@@ -396,6 +396,14 @@ fe_builtin_stack(Lower *cx, const FeArgs *in)
 
 /* ---- by index ----------------------------------------------------------- */
 
+/* k, or a diagonal that no matrix reaches either and rows can be added to. */
+static int64_t
+bounded_diagonal(int64_t k)
+{
+    const int64_t most = INT64_C(1) << 62;
+    return k > most ? most : k < -most ? -most : k;
+}
+
 /* x where column - row, compared to k, holds; 0 elsewhere. */
 static FeValue *
 triangle(Lower *cx, const FeArgs *in, IrOpKind compare)
@@ -410,8 +418,8 @@ triangle(Lower *cx, const FeArgs *in, IrOpKind compare)
     FeShape s = {
         2, {x->type.dims[x->type.rank - 2], x->type.dims[x->type.rank - 1]}};
     FeValue *row = fe_iota(cx, DT_i64, &s, 0, in->loc);
-    FeValue *last =
-        fe_op2(cx, OP_add, row, fe_value_int(cx->arena, k), in->loc);
+    FeValue *last = fe_op2(
+        cx, OP_add, row, fe_value_int(cx->arena, bounded_diagonal(k)), in->loc);
     FeValue *keep =
         fe_op2(cx, compare, fe_iota(cx, DT_i64, &s, 1, in->loc), last, in->loc);
     Scalar zero = scalar_cast(scalar_int(DT_i64, 0), x->type.dtype);

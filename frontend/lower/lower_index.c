@@ -161,6 +161,8 @@ slice_common(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
     if (!slice_part(cx, s->slice.start, "where a slice begins", 0, &start) ||
         !slice_part(cx, s->slice.stop, "where a slice ends", 0, &stop))
         return false;
+    if (start == INT64_MIN)
+        start++; /* as far beyond the front, and its distance is a number */
     bool front = start >= 0 && s->slice.stop && stop >= 0;
     bool back = start < 0 && (!s->slice.stop || stop < 0);
     if (x->step < 1 || !(front || back))

@@ -181,11 +181,20 @@ is_untyped(const FeValue *v)
            (v->kind == FE_DIM && v->length.untyped);
 }
 
+/* Whether v, an untyped number, is none of t: 2.5 of an i32, 1 of a bool. */
+static bool
+is_of_other_kind(const FeValue *v, DType t)
+{
+    bool is_float =
+        v->kind == FE_CONST && dtype_is_float(v->constant.scalar.dtype);
+    return t == DT_bool || (is_float && !dtype_is_float(t));
+}
+
 /* A list whose numbers are of several dtypes is no tensor, but a nest. */
 static bool
 is_mixed(Lower *cx, FeValue *v)
 {
-    IrType t, first;
+    IrType t, first = {0};
     bool seen = false;
     FeValues leaves = {0};
     if (v->kind != FE_NEST)
@@ -199,6 +208,10 @@ is_mixed(Lower *cx, FeValue *v)
         first = t;
         seen = true;
     }
+    for (int i = 0; seen && i < leaves.len; i++)
+        if (is_untyped(leaves.data[i]) &&
+            is_of_other_kind(leaves.data[i], first.dtype))
+            return true;
     return false;
 }
 

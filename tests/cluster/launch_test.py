@@ -148,22 +148,44 @@ main { run step(who) }
 '''
 
 
-def small_files():
+# Of a device that has 12 MB, and of little else.
+LARGE = '''var w: f32[1000000] = ones
+fn step() { w = all_reduce(mean, w * f32(replica_id)) }
+main {
+  run step()
+  print("{w[0]}")
+}
+'''
+
+
+def files_of(most):
     """As ulimit -f sets for a shell."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-def a_limit_on_files():
+def under_a_limit_on_files(plan, most):
     """What it says is recorded in a file of its own, which the limit allows."""
     own = os.path.abspath('messages')
-    p = start('-n', '2', preexec_fn=small_files,
-              env=os.environ | {'TFD_MESSAGES': own})
-    err = p.communicate(timeout=60)[1]
+    p = subprocess.run([RUN, plan, '-n', '2'], preexec_fn=files_of(most),
+                       env=os.environ | {'TFD_MESSAGES': own}, text=True,
+                       timeout=60, capture_output=True)
     if 'TFD_MESSAGES' in os.environ:
         with open(own, 'rb') as few, open(os.environ['TFD_MESSAGES'], 'ab') as record:
             record.write(few.read())
-    check('a limit on files that memory meets is named', p.returncode == 3 and
-          'the limit on the size of files (ulimit -f) is below the ' in err, err)
+    return p
+
+
+def a_limit_on_files():
+    """Of what processes meet in, and of the memory of a device."""
+    with open('large.tfd', 'w') as f:
+        f.write(LARGE)
+    subprocess.run([TFDC, 'large.tfd', '--devices', 'cpu:0-1'], check=True)
+    for what, plan, most in (('memory', 'train.tfp', 4096),
+                             ("a device's memory", 'large.tfp', 1 << 20)):
+        p = under_a_limit_on_files(plan, most)
+        check('a limit on files that %s meets is named' % what, p.returncode == 3
+              and 'the limit on the size of files (ulimit -f) is below the '
+              in p.stderr, p.stderr)
 
 
 def a_replica_that_loops():

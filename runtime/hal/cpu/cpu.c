@@ -321,30 +321,27 @@ no_memory(const RtDevice *d, size_t bytes)
 }
 
 /* Of this process alone. */
-static bool
+static Status
 map_private(Allocation *a, bool dense)
 {
     char *at = mmap(NULL, a->mapped, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-        return false;
+        return no_memory(a->memory.device, a->memory.bytes);
     if (dense && a->mapped >= HUGE_BYTES)
         madvise(at, a->mapped, MADV_HUGEPAGE);
     a->memory.host = at;
-    return true;
+    return OK;
 }
 
-static bool
+/* Of which a segment says why there is none: it may be a limit. */
+static Status
 map_shared(Allocation *a, bool dense)
 {
-    Status st = rt_segment_new(a->mapped, dense, &a->segment);
-    if (st) {
-        status_free(st);
-        return false;
-    }
+    TRY(rt_segment_new(a->mapped, dense, &a->segment));
     a->memory.host = a->segment.at;
     a->memory.segment = &a->segment;
-    return true;
+    return OK;
 }
 
 static Status
@@ -353,13 +350,14 @@ cpu_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
 {
     Cpu *c = cpu_of(d);
     Allocation *a = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *a);
-    if (a) {
-        a->mapped = bytes ? bytes : 1;
-        a->memory = (RtMemory){.device = d, .bytes = bytes, .begin = begin};
-    }
-    if (!a || !(c->shares_memory ? map_shared : map_private)(a, dense)) {
-        free(a);
+    if (!a)
         return no_memory(d, bytes);
+    a->mapped = bytes ? bytes : 1;
+    a->memory = (RtMemory){.device = d, .bytes = bytes, .begin = begin};
+    Status st = (c->shares_memory ? map_shared : map_private)(a, dense);
+    if (st) {
+        free(a);
+        return st;
     }
     a->memory.address = (uintptr_t)a->memory.host;
     a->memory.number = c->allocations ? c->allocations->memory.number + 1 : 0;

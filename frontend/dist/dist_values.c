@@ -69,7 +69,8 @@ static bool
 check_dtype(const Combine *c, FeValue *leaf)
 {
     IrType t;
-    if (c->op != AGG_mean || !fe_type_of(c->cx, leaf, &t) ||
+    FeValue *number = fe_is_slices(leaf) ? fe_slices_values(leaf) : leaf;
+    if (c->op != AGG_mean || !fe_type_of(c->cx, number, &t) ||
         dtype_is_float(t.dtype))
         return true;
     fe_error_note(c->cx, c->loc,
@@ -253,7 +254,7 @@ static FeValue *
 combine_slices(const Combine *c, FeValue *slices, bool to)
 {
     Lower *cx = c->cx;
-    if (!check_slices_op(c))
+    if (!check_slices_op(c) || !check_dtype(c, slices))
         return &fe_poison;
     if (is_same(cx, slices))
         return check_same(c, slices) ? slices : &fe_poison;

@@ -73,7 +73,8 @@ terms_summed(Lower *cx, const AstNode *n, const char *var)
                   : NULL;
 }
 
-/* min in `if x < best { best = x }`, max where it is greater; or NULL. */
+/* min in `if x < best { best = x }`, max where it is greater, as in an else; or
+ * NULL. */
 static const char *
 extremum_around(Lower *cx, const char *value)
 {
@@ -86,11 +87,10 @@ extremum_around(Lower *cx, const char *value)
     bool greater = op == AST_OP_GT || op == AST_OP_GE;
     const char *left = fe_ast_text(cx->arena, c->binary.left);
     const char *right = fe_ast_text(cx->arena, c->binary.right);
-    if (strcmp(left, value) == 0)
-        return less ? "min" : greater ? "max" : NULL;
-    if (strcmp(right, value) == 0)
-        return less ? "max" : greater ? "min" : NULL;
-    return NULL;
+    bool is_left = strcmp(left, value) == 0;
+    if ((!is_left && strcmp(right, value) != 0) || (!less && !greater))
+        return NULL;
+    return (less == is_left) != d->is_else ? "min" : "max";
 }
 
 const char *

@@ -41,7 +41,7 @@ read_timeout(Lower *cx, FeValue *v, Loc loc, FeCommunication *out)
 {
     if (v->kind == FE_NONE)
         return true;
-    bool is_known = v->kind == FE_CONST;
+    bool is_known = v->kind == FE_CONST && v->constant.scalar.dtype != DT_bool;
     double seconds =
         is_known ? scalar_cast(v->constant.scalar, DT_f64).f : -1.0;
     double most = (double)IR_MAX_TIMEOUT_MS / 1000;

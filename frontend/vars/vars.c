@@ -410,17 +410,23 @@ is_of(const FeInstance *instance, const IrVar *v)
     return strncmp(v->name, instance->path, n) == 0 && v->name[n] == '.';
 }
 
-/* Adds the variables of an instance, or all when it is NULL. */
+/* Adds the variables of an instance, or all when it is NULL; but not those that
+ * are listed, as of an instance that is within another one. */
 static void
-add_vars(Lower *cx, const FeInstance *instance, bool trained, FeValues *out)
+add_vars(Lower *cx, const FeInstance *instance, bool trained, Map *listed,
+         FeValues *out)
 {
     const FeVars *vars = fe_vars(cx);
     for (int i = 0; i < map_count(vars->infos); i++) {
         const FeVarInfo *info = map_value(vars->infos, i);
-        bool wanted = !info->is_slot && (info->var->trainable || !trained) &&
-                      (!instance || is_of(instance, info->var));
-        if (wanted)
-            VEC_PUSH(cx->arena, *out, fe_value_var(cx->arena, info->var));
+        IrVar *v = info->var;
+        bool wanted = !info->is_slot && (v->trainable || !trained) &&
+                      (!instance || is_of(instance, v)) &&
+                      !map_get(listed, v->name);
+        if (!wanted)
+            continue;
+        map_set(listed, v->name, v);
+        VEC_PUSH(cx->arena, *out, fe_value_var(cx->arena, v));
     }
 }
 
@@ -429,16 +435,17 @@ list_vars(Lower *cx, const FeArgs *in, bool trained)
 {
     FeValues leaves = {0}, out = {0};
     FeValue *of = fe_arg(in, 0);
+    Map *listed = map_new(cx->arena);
     if (of)
         fe_value_leaves(cx->arena, of, &leaves);
     else
-        add_vars(cx, NULL, trained, &out);
+        add_vars(cx, NULL, trained, listed, &out);
     for (int i = 0; i < leaves.len; i++) {
         if (leaves.data[i]->kind != FE_INSTANCE)
             return fe_error(cx, fe_arg_loc(in, 0),
                             "%s takes an instance of a module, not %s",
                             in->name, fe_describe(cx, leaves.data[i]));
-        add_vars(cx, leaves.data[i]->instance, trained, &out);
+        add_vars(cx, leaves.data[i]->instance, trained, listed, &out);
     }
     return fe_value_list(cx->arena, out.len, out.data);
 }

@@ -6,7 +6,8 @@
 Links and their anchors, paths of files, the functions that style.md shows, the
 form of the glossary, the passes of architecture.md, that the README of a folder
 has its sources, and that semantics.md has every rule of tensorflow.md and every
-case that it decides otherwise.  Sources begin with their own names,
+case that it decides otherwise, and that pages for users name every strategy.
+Sources begin with their own names,
 and the rulers of their sections are one line.
 """
 import collections
@@ -254,6 +255,16 @@ def broken_rulers(root):
                     path, i + 1, line)
 
 
+def unnamed_strategies(root, forms):
+    """forms: of each page, how it names a strategy, with %s for the name."""
+    names = re.findall(r'^STRATEGY\((\w+)', read(
+        root, 'ir/device/strategies.def'), re.M)
+    for page, form in forms.items():
+        for name in names:
+            if not re.search(form % name, read(root, page)):
+                yield '%s: does not name the strategy %s' % (page, name)
+
+
 def report(number, what, faults):
     faults = sorted(faults)
     for fault in faults:
@@ -263,7 +274,7 @@ def report(number, what, faults):
 
 def main(root):
     pages = sorted(walk(root, '.md'))
-    print('1..12')
+    print('1..13')
     report(1, 'links', dead_links(root, pages))
     report(2, 'paths', dead_paths(root, pages))
     report(3, 'functions of style.md',
@@ -280,6 +291,9 @@ def main(root):
     report(11, 'terms that the sources have',
            foreign_terms(root, 'docs/glossary.md'))
     report(12, 'rulers of sections', broken_rulers(root))
+    report(13, 'strategies', unnamed_strategies(root, {
+        'docs/language.md': r'`strategy %s\b',
+        'docs/glossary.md': r'\| strategy \|.*`%s`'}))
 
 
 main(sys.argv[1])

@@ -141,7 +141,7 @@ check_policy(const RtRebatch *d, const IrIter *iter, const IrDataset *dataset)
         d->inputs[0],
         status_new(STATUS_INPUT,
                    "%s: \"%s\" cannot be sharded by file: its source is %s, "
-                   "which reads none",
+                   "which reads none; shard = data or off needs no files",
                    rt_stage_location(d->inputs[0]), dataset->name,
                    ir_stage_info[source].name));
 }
@@ -156,7 +156,8 @@ check_files(const RtNode *last, const IrDataset *dataset, int num_workers)
     return rt_stage_show(
         last, status_new(STATUS_INPUT,
                          "%s: \"%s\" cannot be sharded by file: it has %lld "
-                         "of them, and there are %d workers",
+                         "of them, and there are %d workers; shard = data or "
+                         "off needs no files",
                          rt_stage_location(last), dataset->name,
                          (long long)files, num_workers));
 }

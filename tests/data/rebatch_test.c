@@ -150,7 +150,8 @@ static const Row rows[] = {
                 "batch size=4 drop_remainder=0 : u8[b4] at 3:4+5\n",
       .workers = 10, .shard = "file"},
      "error: test.tfd:3:4: \"data\" cannot be sharded by file: it has 5 of "
-     "them, and there are 10 workers"},
+     "them, and there are 10 workers; shard = data or off needs no "
+     "files"},
     {"INP-48",
      {.stages = RANGE(0, 4) BATCH(2), .workers = 2, .first = 2, .local = 1},
      "error: 1 replicas from number 2 are not among the plan's 2, which are "

@@ -269,7 +269,7 @@ static const Row rows[] = {
      "[4]; error: there is a 5"},
     {"file_policy_without_files", RANGE(0, 4) BATCH(2) " at 3:4+5", "file", 2,
      "error: test.tfd:3:4: \"data\" cannot be sharded by file: its source is "
-     "range, which reads none"},
+     "range, which reads none; shard = data or off needs no files"},
     {"INP-20", "range start=0 stop=4 : i64 at 3:4+5", NULL, 2,
      "error: test.tfd:3:4: i64 is no batch that replicas can share"},
     {"components_of_several_lengths",

@@ -95,6 +95,8 @@ Val be_host_load_hook(BeHost *h, size_t hook);
 void be_host_call_hook(BeHost *h, size_t hook, const Val *args, int num_args,
                        const char *name);
 void be_host_call_numbered(BeHost *h, size_t hook, int index, const char *name);
+/* Calls a hook without a result with these arguments, if the run has it. */
+void be_host_call_if_any(BeHost *h, Val hook, const Val *args, int num_args);
 /* Stores in TfdCall.at that the replica has come to that position; -1: to none,
  * since its turn is over. */
 void be_host_emit_position(BeHost *h, int position);
@@ -106,6 +108,10 @@ void be_host_emit_mark(BeHost *h, int position);
 /* Calls the kernel of an OP_kernel, by all threads of the device if that is
  * worthwhile. */
 void be_host_emit_kernel(BeHost *h, const IrOp *op);
+/* Calls the function of k with that suffix, or k's main one, on this thread:
+ * args are pointers, words, and the first and last item. */
+void be_host_call_kernel(const BeHost *h, const BeKernel *k, const char *suffix,
+                         const Val *args);
 
 /* ---- kernels together (host_tiles.c) ------------------------------------- */
 

@@ -119,11 +119,22 @@ kernel_type(const BeUnit *u)
 }
 
 static Val
-kernel_function(BeHost *h, const BeKernel *k, const char *suffix)
+kernel_function(const BeHost *h, const BeKernel *k, const char *suffix)
 {
     const char *name = arena_printf(h->arena, "%s%s", k->name, suffix);
     Val fn = LLVMGetNamedFunction(h->u->module, name);
-    return fn ? fn : LLVMAddFunction(h->u->module, name, kernel_type(h->u));
+    if (fn)
+        return fn;
+    return LLVMAddFunction(h->u->module, name, kernel_type(h->u));
+}
+
+void
+be_host_call_kernel(const BeHost *h, const BeKernel *k, const char *suffix,
+                    const Val *args)
+{
+    Val fn = kernel_function(h, k, suffix);
+    LLVMBuildCall2(h->u->builder, kernel_type(h->u), fn, (Val *)(uintptr_t)args,
+                   4, "");
 }
 
 static bool
@@ -152,7 +163,7 @@ emit_long_kernel(BeHost *h, const IrOp *op)
     const BeKernel *k = be_kernel_of(h->kernels, op);
     copy_initial_values(h, op);
     Val part = kernel_function(h, k, EMIT_PARTIAL), ptrs = kernel_ptrs(h, op);
-    Val rest = kernel_function(h, k, EMIT_FINAL), words = kernel_words(h, k);
+    Val words = kernel_words(h, k);
     int arrays = op->num_operands + op->num_results;
     be_store(u, h->partials, be_offset_const(u, ptrs, 8 * arrays), 8);
     const KNode *first = be_emit_long_reduces(k).reduces[0];
@@ -162,7 +173,7 @@ emit_long_kernel(BeHost *h, const IrOp *op)
     Val args[] = {part, ptrs, words, chunks, be_word(u, 1)};
     be_host_call_hook(h, offsetof(TfdHooks, parallel), args, 5, "parallel");
     Val whole[] = {ptrs, words, be_word(u, 0), be_word(u, 1)};
-    LLVMBuildCall2(u->builder, kernel_type(u), rest, whole, 4, "");
+    be_host_call_kernel(h, k, EMIT_FINAL, whole);
 }
 
 /* The device's own code, by its number in the plan. */
@@ -198,15 +209,16 @@ be_host_emit_kernel(BeHost *h, const IrOp *op)
         emit_long_kernel(h, op);
         return;
     }
-    Val fn = kernel_function(h, k, ""), ptrs = kernel_ptrs(h, op);
+    Val ptrs = kernel_ptrs(h, op);
     copy_initial_values(h, op);
     Val words = kernel_words(h, k), items = kernel_items(h, k);
     int64_t grain = kernel_grain(h, k);
     if (grain) {
+        Val fn = kernel_function(h, k, "");
         Val args[] = {fn, ptrs, words, items, be_word(u, grain)};
         be_host_call_hook(h, offsetof(TfdHooks, parallel), args, 5, "parallel");
     } else {
         Val args[] = {ptrs, words, be_word(u, 0), items};
-        LLVMBuildCall2(u->builder, kernel_type(u), fn, args, 4, "");
+        be_host_call_kernel(h, k, "", args);
     }
 }

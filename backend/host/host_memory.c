@@ -314,21 +314,31 @@ be_host_emit_position(BeHost *h, int position)
     LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
 }
 
+void
+be_host_call_if_any(BeHost *h, Val hook, const Val *args, int num_args)
+{
+    enum { MOST = 4 };
+    BeUnit *u = h->u;
+    Type types[MOST];
+    assert(num_args <= MOST);
+    for (int i = 0; i < num_args; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    Type type = LLVMFunctionType(u->nothing, types, (unsigned)num_args, 0);
+    Block any = be_block(u, "any"), next = be_block(u, "next");
+    be_cond_br_likely(u, LLVMBuildIsNull(u->builder, hook, ""), next, any);
+    be_position_at_end(u, any);
+    LLVMBuildCall2(u->builder, type, hook, (Val *)(uintptr_t)args,
+                   (unsigned)num_args, "");
+    be_br(u, next);
+    be_position_at_end(u, next);
+}
+
 /* The end of a position is the begin of the next, so one call each does. */
 void
 be_host_emit_mark(BeHost *h, int position)
 {
-    BeUnit *u = h->u;
-    if (!h->mark)
-        return;
-    Block marked = be_block(u, "mark"), next = be_block(u, "next");
-    Type types[] = {u->ptr, u->i32};
-    Type type = LLVMFunctionType(u->nothing, types, 2, 0);
-    Val args[] = {h->cur.call, LLVMConstInt(u->i32, (unsigned)position, 0)};
-    be_cond_br_likely(u, be_icmp(u, LLVMIntEQ, h->mark, LLVMConstNull(u->ptr)),
-                      next, marked);
-    be_position_at_end(u, marked);
-    LLVMBuildCall2(u->builder, type, h->mark, args, 2, "");
-    be_br(u, next);
-    be_position_at_end(u, next);
+    Val number = LLVMConstInt(h->u->i32, (unsigned)position, 0);
+    Val args[] = {h->cur.call, number};
+    if (h->mark)
+        be_host_call_if_any(h, h->mark, args, 2);
 }

@@ -173,20 +173,6 @@ find_strips(BeTiles *g)
 
 /* ---- the function of all of them ----------------------------------------- */
 
-static Type
-kernel_type(const BeUnit *u)
-{
-    Type params[] = {u->ptr, u->ptr, u->i64, u->i64};
-    return LLVMFunctionType(u->nothing, params, 4, 0);
-}
-
-static Val
-kernel_function(const BeUnit *u, const BeKernel *k)
-{
-    Val fn = LLVMGetNamedFunction(u->module, k->name);
-    return fn ? fn : LLVMAddFunction(u->module, k->name, kernel_type(u));
-}
-
 /* Pointers of the kernels for a tile that is `ahead` of the one whose place it
  * takes where arrays are those of a strip. */
 static void
@@ -235,8 +221,7 @@ emit_tile(BeHost *h, const BeTiles *g, Val ptrs, Val words, Val tile)
         Val begin = be_mul(u, tile, items), end = be_add(u, begin, items);
         Val args[] = {be_offset_const(u, ptrs, 8 * at), words, begin, end};
         Val from = read_ticks(u);
-        LLVMBuildCall2(u->builder, kernel_type(u), kernel_function(u, k), args,
-                       4, "");
+        be_host_call_kernel(h, k, "", args);
         count_ticks(u, ticks, i, from);
         at += op->num_operands + op->num_results;
     }
@@ -384,17 +369,10 @@ static void
 emit_share(BeHost *h, const BeTiles *g, Val ticks, int position)
 {
     BeUnit *u = h->u;
-    Block shared = be_block(u, "share"), next = be_block(u, "next");
-    Type types[] = {u->ptr, u->i32, u->i32, u->ptr};
-    Type type = LLVMFunctionType(u->nothing, types, 4, 0);
     Val args[] = {h->cur.call, LLVMConstInt(u->i32, (unsigned)position, 0),
                   LLVMConstInt(u->i32, (unsigned)g->kernels.len, 0), ticks};
     Val share = be_host_load_hook(h, offsetof(TfdHooks, share));
-    be_cond_br_likely(u, LLVMBuildIsNull(u->builder, share, ""), next, shared);
-    be_position_at_end(u, shared);
-    LLVMBuildCall2(u->builder, type, share, args, 4, "");
-    be_br(u, next);
-    be_position_at_end(u, next);
+    be_host_call_if_any(h, share, args, 4);
 }
 
 void

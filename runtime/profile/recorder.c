@@ -22,6 +22,19 @@ now(void)
 #endif
 }
 
+/* The time until `at` was that of the current position; slot's begins, or that
+ * between functions (-1). */
+static void
+reach(RtRecorder *r, uint64_t at, int32_t slot)
+{
+    r->current->ticks += at - r->last;
+    r->last = at;
+    r->current = slot >= 0 ? &r->slots[slot] : &r->idle;
+    r->current->calls++;
+    if (r->num_marks < r->max_marks)
+        r->marks[r->num_marks++] = (RtMark){at, slot};
+}
+
 static void
 mark(TfdCall *call, int32_t position)
 {
@@ -31,17 +44,11 @@ mark(TfdCall *call, int32_t position)
         return;
     uint64_t at = now();
     bool is_position = position >= 0 && position < inv->fn->positions.len;
-    int32_t slot = is_position ? inv->fn->first_slot + position : -1;
-    r->current->ticks += at - r->last;
-    r->last = at;
-    r->current = is_position ? &r->slots[slot] : &r->idle;
-    r->current->calls++;
-    if (r->num_marks < r->max_marks)
-        r->marks[r->num_marks++] = (RtMark){at, slot};
+    reach(r, at, is_position ? inv->fn->first_slot + position : -1);
 }
 
 /* Kernels that ran together share the time since the mark of the first as they
- * do the time of all threads. */
+ * do the time of all threads; that of the last ends with the next mark. */
 static void
 share(TfdCall *call, int32_t position, int32_t num, const int64_t *ticks)
 {
@@ -49,22 +56,14 @@ share(TfdCall *call, int32_t position, int32_t num, const int64_t *ticks)
     RtRecorder *r = inv->executor->recorder;
     if (!r || position < 0 || num > inv->fn->positions.len - position)
         return;
-    double all = 0, so_far = 0;
+    double all = 1, so_far = 0;
     uint64_t begin = r->last, spent = now() - begin;
     for (int i = 0; i < num; i++)
         all += (double)ticks[i];
-    for (int i = 0; i < num; i++) {
-        so_far += (double)ticks[i];
-        uint64_t at = begin + (uint64_t)((double)spent * so_far / (all + 1));
-        r->current->ticks += at - r->last;
-        r->last = at;
-        if (i + 1 == num)
-            break;
-        int32_t slot = inv->fn->first_slot + position + i + 1;
-        r->current = &r->slots[slot];
-        r->current->calls++;
-        if (r->num_marks < r->max_marks)
-            r->marks[r->num_marks++] = (RtMark){at, slot};
+    for (int i = 1; i < num; i++) {
+        so_far += (double)ticks[i - 1];
+        uint64_t at = begin + (uint64_t)((double)spent * so_far / all);
+        reach(r, at, inv->fn->first_slot + position + i);
     }
 }
 

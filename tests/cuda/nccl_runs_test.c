@@ -99,6 +99,28 @@ bits_are_those_of_the_cpu(void **state)
         check_bits(*state, (size_t)i);
 }
 
+/* NCCL connects what a collective needs when it comes to the first of its kind,
+ * and waits for the other ranks then. */
+static void
+collectives_may_connect_late(void **state)
+{
+    static const char *const ways[] = {"nccl", "nccl:allreduce"};
+    Arena *a = *state;
+    for (int way = 0; way < 2; way++) {
+        const char *plan =
+            plan_of(a, "small",
+                    arena_printf(a, "--devices cuda:0-2 --cross-device-ops %s",
+                                 ways[way]));
+        set_fakes("devices:3", "");
+        Ran early = run_ok(a, "tfd-run %s --checksum", plan);
+        for (int seed = 0; seed < 3; seed++) {
+            set_fakes(arena_printf(a, "devices:3,seed:%d", seed), "lazy");
+            Ran late = run_ok(a, "tfd-run %s --checksum", plan);
+            assert_string_equal(late.out, early.out);
+        }
+    }
+}
+
 static const char *
 text_of_checksum(const Ran *ran)
 {
@@ -175,6 +197,11 @@ static const struct {
      "was pulled)",
      3},
     {"hang:9", " after 1 seconds ", 1},
+    {"lost:9,stuck",
+     " has failed: ncclCommGetAsyncError says remote process exited (a cable "
+     "was pulled)",
+     3},
+    {"hang:9,stuck", " after 1 seconds ", 1},
 };
 
 static void
@@ -286,6 +313,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_cpu),
+        cmocka_unit_test(collectives_may_connect_late),
         cmocka_unit_test(the_order_may_be_that_of_nccl),
         cmocka_unit_test(statistics_name_the_transport),
         cmocka_unit_test(what_nccl_does_not_do_is_said),

@@ -640,6 +640,7 @@ other_groups(void)
     nccl->ncclSend((void *)(uintptr_t)buffers[0], 4, ncclInt8, 1, comms[0],
                    streams[0]);
     nccl->ncclGroupEnd();
+    settle(0);
     receive(1, 4, ncclInt8);
     receive(1, 4, ncclInt8);
 }
@@ -655,6 +656,7 @@ other_stream(void)
     nccl->ncclSend((void *)(uintptr_t)buffers[0], 4, ncclInt8, 1, comms[0],
                    one);
     nccl->ncclGroupEnd();
+    settle(0);
 }
 
 static void
@@ -675,6 +677,7 @@ captured(void)
                                      CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     nccl->ncclSend((void *)(uintptr_t)buffers[0], 4, ncclInt8, 1, comms[0],
                    streams[0]);
+    settle(0);
 }
 
 static void
@@ -684,6 +687,14 @@ not_finalized(void)
     use(0);
     settle(1);
     nccl->ncclCommDestroy(comms[0]);
+}
+
+static void
+finish(CUevent mark, CUstream stream)
+{
+    MUST(cu->cuEventRecord(mark, stream));
+    while (cu->cuEventQuery(mark) == CUDA_ERROR_NOT_READY)
+        ;
 }
 
 /* What was sent is read on another stream, and no event is between. */
@@ -699,12 +710,35 @@ unordered(void)
     MUST(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     MUST(cu->cuEventCreate(&mark, CU_EVENT_DISABLE_TIMING));
     MUST(cu->cuMemcpyDtoDAsync_v2(buffers[1] + 64, buffers[1], 4, other));
-    MUST(cu->cuEventRecord(mark, streams[1]));
-    while (cu->cuEventQuery(mark) == CUDA_ERROR_NOT_READY)
-        ;
-    MUST(cu->cuEventRecord(mark, other));
-    while (cu->cuEventQuery(mark) == CUDA_ERROR_NOT_READY)
-        ;
+    finish(mark, streams[1]);
+    finish(mark, other);
+}
+
+/* The event that is between is recorded while the receive is in progress, and
+ * so before it. */
+static void
+too_early(void)
+{
+    CUstream other;
+    CUevent between, mark;
+    join_two();
+    use(1);
+    MUST(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    MUST(cu->cuEventCreate(&between, CU_EVENT_DISABLE_TIMING));
+    MUST(cu->cuEventCreate(&mark, CU_EVENT_DISABLE_TIMING));
+    for (ncclResult_t result = ncclSuccess; result != ncclInProgress;) {
+        settle(1);
+        send(0, 4, ncclInt8);
+        use(1);
+        result = nccl->ncclRecv((void *)(uintptr_t)buffers[1], 4, ncclInt8, 0,
+                                comms[1], streams[1]);
+    }
+    MUST(cu->cuEventRecord(between, streams[1]));
+    MUST(cu->cuStreamWaitEvent(other, between, 0));
+    MUST(cu->cuMemcpyDtoDAsync_v2(buffers[1] + 64, buffers[1], 4, other));
+    settle(1);
+    finish(mark, streams[1]);
+    finish(mark, other);
 }
 
 static const struct {
@@ -751,6 +785,7 @@ static const struct {
      "fake NCCL: ncclCommDestroy of a communicator that was not finalized",
      NULL},
     {unordered, "on another stream, and no event orders them", NULL},
+    {too_early, "on another stream, and no event orders them", NULL},
 };
 
 static void

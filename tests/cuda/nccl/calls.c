@@ -24,6 +24,9 @@ typedef struct Options {
     int killed_rank, killed_group; /* whose process ends in it, of its own */
     int lost, hang; /* this group of all is never executed, and the
                        communicator says so, or not; 0: none */
+    bool lazy;      /* a collective connects, when all ranks have come to one of
+                       its kind */
+    bool stuck;     /* ncclCommAbort does not return */
 } Options;
 
 static Options options;
@@ -85,6 +88,14 @@ free_blocks(void)
     }
 }
 
+static bool
+read_flag(const char *word)
+{
+    options.lazy |= strcmp(word, "lazy") == 0;
+    options.stuck |= strcmp(word, "stuck") == 0;
+    return strcmp(word, "lazy") == 0 || strcmp(word, "stuck") == 0;
+}
+
 static void
 read_options(void)
 {
@@ -99,10 +110,10 @@ read_options(void)
             sscanf(word, "lost:%d", &options.lost) != 1 &&
             sscanf(word, "killed:%d:%d", &options.killed_rank,
                    &options.killed_group) != 2 &&
-            sscanf(word, "hang:%d", &options.hang) != 1)
+            sscanf(word, "hang:%d", &options.hang) != 1 && !read_flag(word))
             nccl_complain("TFD_FAKE_NCCL has \"%s\", which is none of "
-                          "version:N, fail:CALL:N, lost:N, hang:N and "
-                          "killed:RANK:N",
+                          "version:N, fail:CALL:N, lost:N, hang:N, "
+                          "killed:RANK:N, lazy and stuck",
                           word);
 }
 
@@ -235,7 +246,30 @@ ncclCommInitRankConfig(ncclComm_t *out, int num_ranks, ncclUniqueId id,
 static bool
 is_ready(const struct ncclComm *comm)
 {
-    return comm->clique->num_joined >= comm->clique->num_ranks && !comm->asked;
+    return comm->clique->num_joined >= comm->clique->num_ranks &&
+           !comm->asked && !comm->late;
+}
+
+/* Whether all ranks of this process have come to what the communicator has. */
+static bool
+is_connected(const struct ncclComm *comm)
+{
+    const Clique *c = comm->clique;
+    for (int k = 0; options.lazy && k < c->num_ranks; k++)
+        if (c->comms[k] && comm->has_come_to & ~c->comms[k]->has_come_to)
+            return false;
+    return true;
+}
+
+/* The thread that NCCL has for a group in progress. */
+static void
+go_on_with_late(ncclComm_t comm)
+{
+    Work *w = comm->late;
+    if (comm->asked || !w || !is_connected(comm))
+        return;
+    comm->late = NULL;
+    nccl_enqueue(w, comm->is_late_lost);
 }
 
 ncclResult_t
@@ -250,6 +284,7 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
                               : ncclInProgress;
     if (comm->asked)
         comm->asked--;
+    go_on_with_late(comm);
     return ncclSuccess;
 }
 
@@ -300,12 +335,24 @@ ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
+/* Others go on. */
+static _Noreturn void
+never_return(void)
+{
+    fake_exchange_unlock();
+    for (;;)
+        pause();
+}
+
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {
     ENTER;
+    comm->late = NULL;
     nccl_abort_work(comm);
     give_back(comm);
+    if (options.stuck)
+        never_return();
     return ncclSuccess;
 }
 
@@ -358,8 +405,12 @@ end_group(void)
         if (comm->rank == options.killed_rank &&
             comm->groups + 1 == (uint64_t)options.killed_group)
             raise(SIGKILL);
-        nccl_enqueue(w, is_lost(comm));
-        if (comm->asked)
+        for (const Request *r = w->first; r; r = r->next)
+            comm->has_come_to |= r->kind > RECV ? 1u << r->kind : 0;
+        comm->late = w;
+        comm->is_late_lost = is_lost(comm);
+        go_on_with_late(comm);
+        if (comm->late)
             result = ncclInProgress;
     }
     return result;

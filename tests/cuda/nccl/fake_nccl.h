@@ -67,6 +67,9 @@ struct ncclComm {
     int rank, device;
     ncclResult_t state;   /* of the communicator as a whole */
     int asked;            /* questions that are answered with ncclInProgress */
+    Work *late;           /* a group that is not on its stream until then */
+    bool is_late_lost;    /* as nccl_enqueue has it */
+    unsigned has_come_to; /* a bit for each RequestKind */
     uint64_t collectives; /* so far */
     uint64_t groups;      /* so far */
     int log;              /* that remotes read; 0: there is none */

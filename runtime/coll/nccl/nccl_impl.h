@@ -82,7 +82,8 @@ bool rt_nccl_check(NcclRank *r, ncclResult_t result, const char *call);
  * NULL: it cannot do anything any more. */
 CUstream rt_nccl_begin(NcclRank *r);
 /* Ends the group, and waits until NCCL has taken it; this waits for no other
- * rank.  works: none of the calls was refused. */
+ * rank, but where NCCL has yet to connect what a collective needs.  works: none
+ * of the calls was refused. */
 bool rt_nccl_end(NcclRank *r, bool works);
 
 /* A group of calls for all ranks of this process, by one thread, since each may

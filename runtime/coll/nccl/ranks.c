@@ -4,7 +4,8 @@
  * Communicators do not block (ncclConfig_t.blocking is 0): making one and
  * finalizing it go on while the host asks for their state, so each can be given
  * up.  When all are there each rank sends a byte to each, so that NCCL makes
- * its connections now, and not in the first step.
+ * the connections of messages now, and not in the first step; it may make those
+ * of collectives when all ranks have come to the first one.
  *
  * A thread, the watcher, asks ten times a second for errors that NCCL finds by
  * itself, of a peer that is gone; the device fails then.  It also aborts the

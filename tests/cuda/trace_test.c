@@ -113,13 +113,16 @@ second_program(TfdCall *call)
     return 0;
 }
 
-/* Says that it has begun; goes on when main lets it. */
+/* Says that it has begun; goes on when main lets it.  Meanwhile it marks the
+ * queue of collectives, as transports do. */
 static void
 wait_for_main(Test *t)
 {
     uint32_t n = rt_wait_word_add(&t->begun, 1), go;
-    for (; (go = rt_wait_word_load(&t->go)) < n; t->times_waited++)
+    for (; (go = rt_wait_word_load(&t->go)) < n; t->times_waited++) {
+        t->d->ops->record(t->d->queues[QUEUE_COLL]);
         t->d->ops->program->wait_word(t->d, &t->go, go);
+    }
 }
 
 static int32_t

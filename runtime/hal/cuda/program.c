@@ -296,7 +296,8 @@ rt_cuda_wait_program(Cuda *c)
     uint32_t ended = rt_wait_word_load(&p->ended);
     if (p->is_running && !has_ended(p))
         rt_wait_word_wait(&p->ended, ended, c->spin);
-    p->is_running = p->is_running && !has_ended(p);
+    if (p->is_running && has_ended(p)) /* else the program may read it */
+        p->is_running = false;
     return !p->is_running;
 }
 

@@ -389,6 +389,38 @@ modules_have_kernels_and_variables(void **state)
     arena_release(a);
 }
 
+/* As ptxas has them: 4352 bytes before PTX 8.1. */
+static void
+parameters_have_a_limit(void **state)
+{
+    static const struct {
+        const char *version;
+        int bytes;
+        const char *says; /* NULL: they are taken */
+    } rows[] = {
+        {"7.8", 4352, NULL},
+        {"7.8", 4353, "over 4352 bytes of parameters"},
+        {"8.1", 32764, NULL},
+        {"8.1", 32765, "over 32764 bytes of parameters"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Arena *a = arena_new(NULL, "parameters");
+        PtxError error = {.line = 0};
+        const char *text = arena_printf(
+            a,
+            ".version %s\n.target sm_90\n.address_size 64\n"
+            ".visible .entry k(.param .align 1 .b8 x[%d]) { ret; }\n",
+            rows[i].version, rows[i].bytes);
+        PtxModule *m = ptx_module_open(text, strlen(text), 0, &error);
+        assert_int_equal(m != NULL, !rows[i].says);
+        if (!m)
+            assert_string_equal(error.text, rows[i].says);
+        ptx_module_close(m);
+        arena_release(a);
+    }
+}
+
 /* Parameters by value, variables, dynamic shared memory behind the static. */
 static void
 launches_find_what_modules_have(void **state)
@@ -528,6 +560,7 @@ main(void)
         cmocka_unit_test(what_is_unknown_is_refused),
         cmocka_unit_test(checks_can_be_switched),
         cmocka_unit_test(modules_have_kernels_and_variables),
+        cmocka_unit_test(parameters_have_a_limit),
         cmocka_unit_test(launches_find_what_modules_have),
         cmocka_unit_test(threads_have_three_dimensions),
         cmocka_unit_test(launches_count_what_they_execute),

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PARAM_BYTES = 32764 };
+/* Of all parameters of a kernel; USUAL before PTX 8.1. */
+enum { USUAL_PARAM_BYTES = 4352, MAX_PARAM_BYTES = 32764, LARGE_SINCE = 81 };
 
 /* ---- variables ---------------------------------------------------------- */
 
@@ -299,8 +300,10 @@ parse_param(Parser *p)
         ptx_fail(&p->x, line, "expected a parameter");
     Shape s = parse_shape(p);
     uint64_t offset = ptx_aligned(info->param_bytes, s.align);
-    if (s.unsized || offset + s.bytes > MAX_PARAM_BYTES)
-        ptx_fail(&p->x, line, "over %d bytes of parameters", MAX_PARAM_BYTES);
+    int most =
+        p->module->version < LARGE_SINCE ? USUAL_PARAM_BYTES : MAX_PARAM_BYTES;
+    if (s.unsized || offset + s.bytes > (uint64_t)most)
+        ptx_fail(&p->x, line, "over %d bytes of parameters", most);
     if (p->x.failed)
         return;
     PtxParam param = {s.name, (uint32_t)offset, (uint32_t)s.bytes, s.align};

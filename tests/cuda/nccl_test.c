@@ -427,6 +427,27 @@ ranks_that_do_not_come_are_not_waited_for(void **state)
     c->ops->close(c);
 }
 
+/* Whoever ends a run has the communicators aborted by a thread, while programs
+ * go on to mark their queues of collectives. */
+static void
+programs_go_on_beside_an_abort(void **state)
+{
+    (void)state;
+    open_group(2, 1, false, REDUCE_SUM, (RtAlgorithmChoice){COLL_AUTO, 0, 0});
+    RtColl *c = group.colls[0];
+    assert_null(c->ops->connect(c));
+    c->ops->abort(c);
+    for (double end = clock_seconds() + 0.2; clock_seconds() < end;)
+        for (int i = 0; i < group.ranks; i++) {
+            RtDevice *d = group.devices[i];
+            d->ops->record(d->queues[QUEUE_COLL]);
+        }
+    c->ops->disconnect(c);
+    for (int i = 0; i < group.ranks; i++)
+        assert_null(rt_device_status(group.devices[i]));
+    close_group();
+}
+
 /* ---- complaints ---------------------------------------------------------- */
 
 static const NcclLibrary *nccl;
@@ -809,6 +830,7 @@ main(void)
         cmocka_unit_test(the_library_may_reduce),
         cmocka_unit_test(what_the_library_cannot_is_refused),
         cmocka_unit_test(ranks_that_do_not_come_are_not_waited_for),
+        cmocka_unit_test(programs_go_on_beside_an_abort),
     };
     setenv("TFD_FAKE_CUDA", "devices:4,seed:3", 1);
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -143,7 +143,7 @@ abort_rank(NcclRank *r)
 {
     pthread_mutex_lock(&r->lock);
     if (r->handle) {
-        rt_cuda_native_stream(r->device->queues[QUEUE_COLL]);
+        rt_cuda_native_enter(r->device);
         r->comm->nccl->ncclCommAbort(r->handle);
     }
     r->handle = NULL;
@@ -195,7 +195,7 @@ make_handle(NcclRank *r, ncclUniqueId id)
 {
     ncclConfig_t config = NCCL_CONFIG_2_18;
     config.blocking = 0;
-    return rt_cuda_native_stream(r->device->queues[QUEUE_COLL]) &&
+    return rt_cuda_native_enter(r->device) &&
            CALL_NCCL(r, ncclCommInitRankConfig, &r->handle,
                      r->comm->config.num_participants, id, r->rank, &config);
 }
@@ -321,8 +321,7 @@ static bool
 finalize(NcclRank *r)
 {
     pthread_mutex_lock(&r->lock);
-    bool works = r->handle &&
-                 rt_cuda_native_stream(r->device->queues[QUEUE_COLL]) &&
+    bool works = r->handle && rt_cuda_native_enter(r->device) &&
                  CALL_NCCL(r, ncclCommFinalize, r->handle);
     pthread_mutex_unlock(&r->lock);
     return works;
@@ -331,7 +330,7 @@ finalize(NcclRank *r)
 static void
 destroy(NcclRank *r)
 {
-    if (r->handle && rt_cuda_native_stream(r->device->queues[QUEUE_COLL]) &&
+    if (r->handle && rt_cuda_native_enter(r->device) &&
         CALL_NCCL(r, ncclCommDestroy, r->handle))
         r->handle = NULL;
 }

@@ -185,3 +185,9 @@ rt_cuda_native_stream(RtQueue *queue)
     q->has_more = true;
     return q->stream;
 }
+
+bool
+rt_cuda_native_enter(RtDevice *d)
+{
+    return rt_cuda_enter(rt_cuda_of(d));
+}

@@ -17,7 +17,10 @@
 #include "ir/rules/windows.h"
 #include "ir/segments.h"
 
-enum { MAX_OPS = 1024 };
+enum {
+    MAX_OPS = 1024,
+    FEW_CHANNELS = 4 /* of a group, whose matrices would be mostly empty */
+};
 
 /* Dimensions of a shape that are not 1. */
 typedef struct Wide {
@@ -88,27 +91,56 @@ is_sort(const Output *o)
     return o->of->def && o->of->def->kind == OP_argsort;
 }
 
-/* The shape whose dimensions have an index each: o's own, but of a sort what is
- * sorted, and what is made of a convolution of groups has one for the group and
- * one for its channels, so that the channels of each group are a matrix. */
+/* Whether the elements along the last axis of s are the new channels of the
+ * convolution of groups, of which each has more than a few. */
+static bool
+has_groups(const Build *b, const Shape *s)
+{
+    if (!b->grouped || s->rank == 0 || s->rank == IR_MAX_RANK)
+        return false;
+    const IrType *t = &b->grouped->results[0]->type;
+    Dim channels = t->dims[t->rank - 1];
+    return ir_dim_equal(s->dims[s->rank - 1], channels) &&
+           channels.c / ir_windows_of(b->grouped).groups >= FEW_CHANNELS;
+}
+
+/* s with two dimensions in place of those channels, one for the group and one
+ * for its channels: so the channels of each group are a matrix. */
+static Shape
+by_groups(const Build *b, const Shape *s)
+{
+    Shape out = *s;
+    if (!has_groups(b, s))
+        return out;
+    int64_t groups = ir_windows_of(b->grouped).groups;
+    Dim *last = &out.dims[out.rank++ - 1];
+    last[1] = ir_dim_const(last->c / groups);
+    *last = ir_dim_const(groups);
+    return out;
+}
+
+/* The shape whose dimensions have an index each: o's own, by groups, but of a
+ * sort what is sorted. */
 static Shape
 index_shape(const Build *b, const Output *o)
 {
     if (is_sort(o))
         return *be_value_shape(b, o->of->def->operands[0]);
-    Shape s = *be_value_shape(b, o->of);
-    const IrOp *op = look_through(b, o->of)->def;
-    if (!op || (op->kind != OP_conv && op->kind != OP_conv_weights) ||
-        s.rank == IR_MAX_RANK)
-        return s;
-    int64_t groups = ir_windows_of(op).groups;
-    const IrType *t = &op->results[0]->type;
-    Dim *last = &s.dims[s.rank - 1];
-    if (groups == 1 || !ir_dim_equal(*last, t->dims[t->rank - 1]))
-        return s;
-    s.dims[s.rank++] = ir_dim_const(last->c / groups);
-    *last = ir_dim_const(groups);
-    return s;
+    return by_groups(b, be_value_shape(b, o->of));
+}
+
+/* Whether an operation reduces an axis of its operand's shape by groups. */
+static bool
+reduces_axis(const IrOp *op, int axis)
+{
+    int count, rank = op->operands[0]->type.rank;
+    const int64_t *axes = ir_ints(op, A_axes, &count);
+    int own = axis < rank ? axis : rank - 1;
+    for (int i = 0; i < count; i++) {
+        if (axes[i] == own)
+            return true;
+    }
+    return false;
 }
 
 /* If o reduces a value of the shape of the widest output: takes the indices
@@ -119,17 +151,13 @@ bind_to_kept_axes(Build *b, Output *o, const Output *widest)
     const IrOp *op = look_through(b, o->of)->def;
     if (!op || !(ir_op_info[op->kind].traits & REDUCES))
         return false;
-    const Shape *s = be_value_shape(b, op->operands[0]);
+    Shape s = by_groups(b, be_value_shape(b, op->operands[0]));
     Shape t = index_shape(b, widest);
-    if (!be_shape_equal(s, &t))
+    if (!be_shape_equal(&s, &t))
         return false;
-    int count, reduced = 0;
-    const int64_t *axes = ir_ints(op, A_axes, &count);
-    Wide w = wide_of(s);
+    Wide w = wide_of(&s);
     for (int i = 0; i < w.count; i++) {
-        while (reduced < count && axes[reduced] < w.axes[i])
-            reduced++;
-        if (reduced == count || axes[reduced] != w.axes[i])
+        if (!reduces_axis(op, w.axes[i]))
             VEC_PUSH(b->scratch, o->vars, widest->vars.data[i]);
     }
     return true;
@@ -224,15 +252,25 @@ compute_output(Build *b, Output *o)
 
 /* ---- the region --------------------------------------------------------- */
 
+static bool
+is_grouped(const IrOp *op)
+{
+    return (op->kind == OP_conv || op->kind == OP_conv_weights) &&
+           ir_windows_of(op).groups > 1;
+}
+
 static void
 declare_values(Build *b, const IrSegment *part)
 {
     const IrOp *op = part->first;
     for (int i = 0; i < part->num_args; i++)
         be_value_declare(b, part->args[i]);
-    for (int i = 0; i < part->num_ops; i++, op = op->next)
+    for (int i = 0; i < part->num_ops; i++, op = op->next) {
         for (int j = 0; j < op->num_results; j++)
             be_value_declare(b, op->results[j]);
+        if (is_grouped(op))
+            b->grouped = op;
+    }
     if (part->num_ops >= MAX_OPS)
         be_expr_fail(b, "a kernel has more than 1,024 operations");
 }

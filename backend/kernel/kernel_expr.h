@@ -99,7 +99,9 @@ struct Build {
     VEC(const IrValue *) values; /* of the region, by their ids */
     VEC(Shape) shapes;           /* likewise */
     VEC(Output) outputs;
-    int widest; /* the output whose shape gives the index space */
+    const IrOp *grouped; /* a convolution of groups among the operations, or
+                            NULL */
+    int widest;          /* the output whose shape gives the index space */
 };
 
 static inline Expr *

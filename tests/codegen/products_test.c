@@ -268,6 +268,16 @@ static const CodegenCase cases[] = {
      {"T[n, 5, 6, 24]", "T[n, 5, 6, 32]"},
      "%r: T[3, 3, 6, 32] per_replica = conv_weights %a, %b {low=[1, 1] "
      "dims=[3, 3] step=[1, 1] groups=4}"},
+    {"T[n, 5, 6, 32]",
+     {"T[n, 5, 6, 24]", "T[3, 3, 6, 32]", "T[n, 5, 6, 32]"},
+     "%x: T[n, 5, 6, 32] per_replica = conv %a, %b {low=[1, 1] "
+     "dims=[5, 6] step=[1, 1] groups=4}\n"
+     "%r: T[n, 5, 6, 32] per_replica = sub %c, %x"},
+    {"T[3, 3, 16, 32]",
+     {"T[n, 5, 6, 32]", "T[n, 5, 6, 32]", "T[3, 3, 16, 32]"},
+     "%x: T[3, 3, 16, 32] per_replica = conv_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1] groups=2}\n"
+     "%r: T[3, 3, 16, 32] per_replica = sub %c, %x"},
     /* few rows, so that columns are read in place */
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},

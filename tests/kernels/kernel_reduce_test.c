@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include "ir/rules/eval.h"
+#include "ir/rules/windows.h"
 
 /* ---- reductions --------------------------------------------------------- */
 
@@ -355,6 +356,79 @@ one_item(void **state)
     }
 }
 
+enum {
+    ROWS = 3,
+    WIDTH = 5,
+    WINDOWS = WIDTH - 1, /* of 2 places */
+    GROUPS = 3,
+    OWN = 2, /* channels of a group, and new ones */
+    NEW = 4,
+    CHANNELS = GROUPS * NEW
+};
+
+/* The convolution of x [ROWS, WIDTH, GROUPS * OWN] with windows of 2. */
+static double
+grouped_conv_at(const Region *r, int64_t row, int64_t window, int64_t channel)
+{
+    double sum = 0;
+    for (int64_t place = 0; place < 2; place++)
+        for (int64_t i = 0; i < OWN; i++) {
+            int64_t own = channel / NEW * OWN + i;
+            int64_t at = (row * WIDTH + window + place) * GROUPS * OWN + own;
+            int64_t w = (place * OWN + i) * GROUPS * NEW + channel;
+            sum += in_float(r, 0, at) * in_float(r, 1, w);
+        }
+    return sum;
+}
+
+/* What follows the convolution and, if there are 3 outputs, sums of it. */
+static Region
+region_of_groups(int num_outs)
+{
+    static const IrWindows w = {
+        .num_axes = 1, .step = {1}, .dilation = {1}, .groups = GROUPS};
+    Region r = region_new();
+    IrValue *x = ARG(&r, DT_f64, C(ROWS), C(WIDTH), C(GROUPS * OWN));
+    IrValue *weights = ARG(&r, DT_f64, C(2), C(OWN), C(CHANNELS));
+    IrValue *old = ARG(&r, DT_f64, C(ROWS), C(WINDOWS), C(CHANNELS));
+    Dim dims[] = {C(WINDOWS)};
+    int64_t axes[] = {0, 1}, last = 2;
+    IrValue *y = ir_build_conv(r.b, OP_conv, x, weights, &w, dims, NO_LOC);
+    IrValue *outs[] = {
+        ir_build2(r.b, OP_sub, old, y, NO_LOC),
+        ir_build_reduce(r.b, OP_sum, y, axes, 2, false, NO_LOC),
+        ir_build_reduce(r.b, OP_sum, y, &last, 1, false, NO_LOC)};
+    region_close(&r, num_outs, outs);
+    region_run(&r, 7);
+    return r;
+}
+
+/* The group is an index of the grid and its channels are the lanes, whichever
+ * operand of what follows the convolution is; sums beside it are right. */
+static void
+convolutions_of_groups(void **state)
+{
+    (void)state;
+    double columns[CHANNELS] = {0}, rows[ROWS * WINDOWS] = {0};
+    Region alone = region_of_groups(1), r = region_of_groups(3);
+    assert_non_null(strstr(alone.kernel->text, "vector i3 < 4 {"));
+    assert_null(strstr(alone.kernel->text, " div "));
+    for (int64_t i = 0; i < ROWS * WINDOWS * CHANNELS; i++) {
+        int64_t window = i / CHANNELS, c = i % CHANNELS;
+        double one = grouped_conv_at(&r, window / WINDOWS, window % WINDOWS, c);
+        assert_float(&alone, 0, i, in_float(&r, 2, i) - one);
+        assert_float(&r, 0, i, in_float(&r, 2, i) - one);
+        columns[c] += one;
+        rows[window] += one;
+    }
+    for (int64_t i = 0; i < CHANNELS; i++)
+        assert_float(&r, 1, i, columns[i]);
+    for (int64_t i = 0; i < ROWS * WINDOWS; i++)
+        assert_float(&r, 2, i, rows[i]);
+    region_free(&alone);
+    region_free(&r);
+}
+
 /* Clusters that fuse would not make are right all the same. */
 static void
 odd_clusters_are_right(void **state)
@@ -401,6 +475,7 @@ main(void)
         cmocka_unit_test(contractions_have_one_order),
         cmocka_unit_test(softmax_of_rows_and_columns),
         cmocka_unit_test(one_item),
+        cmocka_unit_test(convolutions_of_groups),
         cmocka_unit_test(odd_clusters_are_right),
     };
     return cmocka_run_group_tests_name("kernel_reduce", tests, NULL, NULL);

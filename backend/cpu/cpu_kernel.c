@@ -142,5 +142,5 @@ be_cpu_kernel_has_ranges(const BeKernel *k)
 {
     int64_t grain;
     return !be_emit_num_chunks(k) && !be_gemm_divides(k, &grain) &&
-           !be_depthwise_is_undivided(k);
+           !be_depthwise_is_of_weights(k);
 }

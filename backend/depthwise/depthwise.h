@@ -1,17 +1,20 @@
 /*
- * depthwise.h - convolutions of each channel alone
+ * depthwise.h - convolutions of each channel alone, and of narrow groups
  *
  * A kernel with a contraction in a vector loop along which both operands run
- * is no product of matrices: each channel, a lane, has its own window sums.
- * Two forms are recognized, x seen through windows and y another operand:
+ * is no product of matrices: each channel, a lane, has its own window sums, of
+ * the same channel of x or of each of a few that are its group.  Two forms are
+ * recognized, x seen through windows and y another operand:
  *
- *   conv           grid: others, windows; contraction: places.  y is the
- * weights conv_weights   grid: places; contraction: others, windows.  y is as
- * the result of conv
+ *   conv          grid: others, windows; contraction: places, group.  y is
+ *                 the weights
+ *   conv_weights  grid: places, group; contraction: others, windows.  y is as
+ *                 the result of conv
  *
  * For a register of channels x is packed, with zeros around, so that no load
- * needs a guard; the weights (or the sums of all places) stay in registers
- * while the windows of an image are gone through.
+ * needs a guard; for a group's channel each lane gets that one of its own
+ * group.  The weights (or the sums of all places) stay in registers, if they
+ * fit, while the windows of an image are gone through.
  */
 #ifndef TFD_BACKEND_DEPTHWISE_DEPTHWISE_H
 #define TFD_BACKEND_DEPTHWISE_DEPTHWISE_H
@@ -30,6 +33,9 @@ typedef struct Depthwise {
     const KNode *contract, *loop;
     bool of_weights;
     const KVar *channel;
+    int64_t width;         /* channels of a group */
+    const KNode *group;    /* channel / width; NULL: each channel is a group */
+    const KVar *within;    /* the group's channel, of so many; NULL likewise */
     EmitSpace others;      /* indices before those of windows */
     DepthwiseAxis axes[2]; /* the first may have one window of one place */
     const KNode *x, *y;
@@ -44,11 +50,18 @@ be_depthwise_reach(const DepthwiseAxis *a, int64_t windows)
     return (windows - 1) * a->step + a->places;
 }
 
-/* Places of a window. */
+enum {
+    DEPTHWISE_MAX_PRODUCTS = 128,
+    DEPTHWISE_PART_BYTES = 16 /* of a vector, within which one instruction moves
+                                 elements */
+};
+
+/* Products of a window and a channel, DEPTHWISE_MAX_PRODUCTS at most: of each
+ * place, of each channel of the group. */
 static inline int64_t
-be_depthwise_places(const Depthwise *d)
+be_depthwise_products(const Depthwise *d)
 {
-    return d->axes[0].places * d->axes[1].places;
+    return d->axes[0].places * d->axes[1].places * d->width;
 }
 
 /* Whether the kernel of e is a depthwise convolution, which is then returned in
@@ -59,8 +72,9 @@ bool be_depthwise_match(Emit *e, Depthwise *out);
  * `first` up to its `end`. */
 bool be_depthwise_limits(const Depthwise *d, const KNode *n);
 
-/* Whether one thread executes all items of the kernel: a conv_weights, of which
- * they share all work. */
+/* Whether the kernel is a conv_weights, whose items share work; and whether one
+ * thread executes all of them, since they share nearly all of it. */
+bool be_depthwise_is_of_weights(const BeKernel *k);
 bool be_depthwise_is_undivided(const BeKernel *k);
 
 /* Executes all items from e->begin to e->end. */
@@ -71,9 +85,12 @@ typedef struct DepthwiseCode {
     Emit *e;
     const Depthwise *d;
     Type vector;
-    int64_t bytes; /* of a vector */
-    int64_t band;  /* rows of windows that x is packed for */
-    Val packed;    /* x: [reach of the band][reach of a row] */
+    int64_t bytes;       /* of a vector */
+    int part;            /* elements that move by one instruction */
+    int64_t place_bytes; /* of a packed place: of a vector for each part of a
+                            group */
+    int64_t band;        /* rows of windows that x is packed for */
+    Val packed;          /* x: [reach of the band][reach of a row] */
     Val number,
         i; /* of the others' point; of the band's first row of windows */
     Val item, stop; /* the items of the band are from item up to stop */
@@ -84,15 +101,16 @@ typedef struct DepthwiseCode {
  * present channels (depthwise_pack.c). */
 void be_depthwise_pack(DepthwiseCode *c, Val rows);
 /* The address of the packed places of a window, from that of window 0 of its
- * row, and that of the next row's; x at a place of the window. */
+ * row, and that of the next row's; x of a product of the window that is so many
+ * further on. */
 Val be_depthwise_window(const DepthwiseCode *c, Val line, Val column);
 Val be_depthwise_next_row(const DepthwiseCode *c, Val line);
-Val be_depthwise_x(const DepthwiseCode *c, Val window, int64_t row,
-                   int64_t column);
+Val be_depthwise_x(const DepthwiseCode *c, Val window, int64_t further,
+                   int64_t product);
 /* Sets an index, if there is one. */
 void be_depthwise_set_index(Emit *e, const KVar *v, Val at);
-/* Sets the place in windows. */
-void be_depthwise_set_place(DepthwiseCode *c, int64_t number);
+/* Sets the indices of a product of a window. */
+void be_depthwise_set_product(DepthwiseCode *c, int64_t product);
 /* y at the present indices. */
 Val be_depthwise_y(DepthwiseCode *c);
 /* Sets the index of a window along an axis. */

@@ -3,6 +3,8 @@
  */
 #include "backend/depthwise/depthwise.h"
 
+enum { MAX_LANES = 64 };
+
 /* ---- indices ------------------------------------------------------------- */
 
 void
@@ -13,13 +15,14 @@ be_depthwise_set_index(Emit *e, const KVar *v, Val at)
 }
 
 void
-be_depthwise_set_place(DepthwiseCode *c, int64_t number)
+be_depthwise_set_product(DepthwiseCode *c, int64_t product)
 {
-    int64_t size = c->d->axes[1].places;
-    int64_t at[] = {number / size, number % size};
-    for (int i = 0; i < 2; i++) {
-        Val word = be_emit_word(c->e, at[i]);
-        be_depthwise_set_index(c->e, c->d->axes[i].place, word);
+    const Depthwise *d = c->d;
+    const KVar *vars[] = {d->axes[0].place, d->axes[1].place, d->within};
+    int64_t sizes[] = {d->axes[0].places, d->axes[1].places, d->width};
+    for (int i = 2; i >= 0; product /= sizes[i], i--) {
+        Val word = be_emit_word(c->e, product % sizes[i]);
+        be_depthwise_set_index(c->e, vars[i], word);
     }
 }
 
@@ -48,10 +51,13 @@ be_depthwise_channels(DepthwiseCode *c, BeLoop *l)
 
 /* ---- addresses ----------------------------------------------------------- */
 
+/* Of a group's channels, those in a register begin at its first. */
 static bool
-is_axis(const Depthwise *d, const KVar *v)
+is_axis(const DepthwiseCode *c, const KVar *v)
 {
-    bool is = v == d->channel;
+    const Depthwise *d = c->d;
+    bool is = v == d->channel || (d->group && v == d->group->divide.var) ||
+              (v == d->within && d->width <= c->e->tile.lanes);
     for (int i = 0; i < d->others.count; i++)
         is |= v == d->others.vars[i];
     for (int i = 0; i < 2; i++)
@@ -62,10 +68,10 @@ is_axis(const Depthwise *d, const KVar *v)
 /* Whether x has terms of the convolution's own indices alone: these are set
  * before the loop, others by nodes within it. */
 static bool
-is_of_axes(const Depthwise *d, const KIndex *x)
+is_of_axes(const DepthwiseCode *c, const KIndex *x)
 {
     for (int i = 0; i < x->num_terms; i++)
-        if (!is_axis(d, x->terms[i].var))
+        if (!is_axis(c, x->terms[i].var))
             return false;
     return true;
 }
@@ -79,7 +85,7 @@ add_words(DepthwiseCode *c, const KernelSlice *slice, const KBlock *b,
         const KIndex *at = n->kind == K_LOAD    ? &n->load.at
                            : n->kind == K_STORE ? &n->store.at
                                                 : NULL;
-        if (!at || !be_slice_contains(slice, n) || !is_of_axes(c->d, at) ||
+        if (!at || !be_slice_contains(slice, n) || !is_of_axes(c, at) ||
             w->num == MOST)
             continue;
         w->of[w->num] = at;
@@ -140,25 +146,42 @@ be_depthwise_window(const DepthwiseCode *c, Val line, Val column)
     BeUnit *u = c->e->u;
     const DepthwiseAxis *a = &c->d->axes[1];
     return be_offset(u, line,
-                     be_mul(u, column, be_word(u, a->step * c->bytes)));
+                     be_mul(u, column, be_word(u, a->step * c->place_bytes)));
 }
 
 Val
 be_depthwise_next_row(const DepthwiseCode *c, Val line)
 {
     const DepthwiseAxis *a = c->d->axes;
-    int64_t size = be_depthwise_reach(&a[1], a[1].windows) * c->bytes;
+    int64_t size = be_depthwise_reach(&a[1], a[1].windows) * c->place_bytes;
     return be_offset_const(c->e->u, line, a[0].step * size);
 }
 
+/* Channel k of each lane's group, from the packed vector that has it. */
+static Val
+channel_of_groups(const DepthwiseCode *c, Val x, int64_t k)
+{
+    int from[MAX_LANES], lanes = c->e->tile.lanes, width = (int)c->d->width;
+    int run = width < c->part ? width : c->part;
+    for (int i = 0; i < lanes; i++)
+        from[i] = i / run * run + (int)k % run;
+    return be_permute(c->e->u, x, from, lanes);
+}
+
 Val
-be_depthwise_x(const DepthwiseCode *c, Val window, int64_t row, int64_t column)
+be_depthwise_x(const DepthwiseCode *c, Val window, int64_t further,
+               int64_t product)
 {
     const DepthwiseAxis *a = &c->d->axes[1];
+    int64_t width = c->d->width, place = product / width, k = product % width;
+    int64_t row = place / a->places;
+    int64_t column = place % a->places + further * a->step;
     int64_t at = row * be_depthwise_reach(a, a->windows) + column;
+    int64_t bytes = at * c->place_bytes + k / c->part * c->bytes;
     BeUnit *u = c->e->u;
-    return be_load(u, c->vector, be_offset_const(u, window, at * c->bytes),
-                   (unsigned)c->bytes);
+    Val x = be_load(u, c->vector, be_offset_const(u, window, bytes),
+                    (unsigned)c->bytes);
+    return width == 1 ? x : channel_of_groups(c, x, k);
 }
 
 Val

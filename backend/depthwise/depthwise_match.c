@@ -1,5 +1,6 @@
 /*
- * depthwise_match.c - recognizes convolutions of each channel alone
+ * depthwise_match.c - recognizes convolutions of each channel alone, and of
+ *                     narrow groups
  */
 #include "backend/depthwise/depthwise.h"
 
@@ -9,10 +10,10 @@
 enum {
     MAX_PLACES = 64,      /* of a window: code is emitted for each */
     FEW_WINDOWS = 4,      /* for which packing does not pay */
-    MAX_SUMS = 512 << 10, /* bytes of the sums of all places and channels */
+    MAX_SUMS = 2 << 20,   /* bytes of the sums of all places and channels */
     MAX_PACKED = 4 << 20, /* bytes of x packed for a row of windows, which is
                              on a thread's stack */
-    MOST_LANES = 16       /* of a register */
+    MOST_BYTES = 64,      /* of a register */
 };
 
 /* ---- operands ------------------------------------------------------------ */
@@ -52,13 +53,90 @@ find_slices(Emit *e, Depthwise *d)
     d->epilogue = be_slice_of_stores(e, d->contract, d->loop);
 }
 
-/* ---- axes ---------------------------------------------------------------- */
-
 static bool
 is_const_size(const KVar *v)
 {
     return ir_dim_is_const(v->extent) && v->extent.c >= 1;
 }
+
+/* ---- groups -------------------------------------------------------------- */
+
+/* The number of the channel's group in x's slice, if there is one. */
+static const KNode *
+find_quotient(const Depthwise *d)
+{
+    for (const KNode *n = d->loop->loop.body.first; n; n = n->next) {
+        if (n->kind == K_DIV && be_slice_contains(&d->of_x, n))
+            return n;
+    }
+    return NULL;
+}
+
+/* Whether n is the channel divided by a power of two, so that lanes have whole
+ * groups or are a part of one. */
+static bool
+divides_channel(const Depthwise *d, const KNode *n)
+{
+    const KIndex *of = &n->divide.of;
+    return of->num_terms == 1 && of->terms[0].var == d->channel &&
+           ir_dim_equal(of->terms[0].coef, ir_dim_const(1)) &&
+           ir_dim_equal(of->base, ir_dim_const(0)) &&
+           ir_dim_is_const(n->divide.by) &&
+           !(n->divide.by.c & (n->divide.by.c - 1));
+}
+
+/* Whether x has the channel in b by its group alone. */
+static bool
+has_groups_alone(const Depthwise *d, const KBlock *b)
+{
+    for (KNode *n = b->first; n; n = n->next) {
+        const KIndex *x = be_kernel_index(n);
+        if (x && n != d->group && be_slice_contains(&d->of_x, n) &&
+            !ir_dim_equal(be_index_coef(x, d->channel), ir_dim_const(0)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether v is an index of the group's channels: x depends on both as on one
+ * number, group * width + v. */
+static bool
+is_within(const Emit *e, const Depthwise *d, const KVar *v)
+{
+    return is_const_size(v) && v->extent.c == d->width &&
+           be_slice_stride(e, &d->of_x, d->contract, d->loop,
+                           d->group->divide.var, v) == d->width;
+}
+
+/* Finds the groups, if there are any, and takes their index from that of the
+ * contraction or of the grid, which are then those of a depthwise convolution.
+ */
+static bool
+find_groups(Emit *e, Depthwise *d, KRanges *products, KRanges *grid)
+{
+    d->width = 1;
+    d->group = find_quotient(d);
+    if (!d->group)
+        return true;
+    if (!divides_channel(d, d->group) || !has_groups_alone(d, &e->k->body) ||
+        !has_groups_alone(d, &d->loop->loop.body) ||
+        !has_groups_alone(d, &d->contract->contract.body))
+        return false;
+    d->width = d->group->divide.by.c;
+    KRanges *both[] = {products, grid};
+    for (int i = 0; i < 2; i++) {
+        const KVar *last = both[i]->vars[both[i]->count - 1];
+        if (both[i]->count < 2 || !is_within(e, d, last))
+            continue;
+        d->within = last;
+        d->of_weights = i == 1;
+        both[i]->count--;
+        return true;
+    }
+    return false;
+}
+
+/* ---- axes ---------------------------------------------------------------- */
 
 static DepthwiseAxis
 lone_axis(void)
@@ -110,7 +188,8 @@ find_axes(const Emit *e, Depthwise *d, const KRanges *windows,
     }
     d->others = be_space_of(windows);
     d->others.count -= used;
-    return be_depthwise_places(d) <= MAX_PLACES &&
+    return be_depthwise_products(d) <=
+               (d->group ? DEPTHWISE_MAX_PRODUCTS : MAX_PLACES) &&
            d->axes[1].windows >= FEW_WINDOWS;
 }
 
@@ -188,7 +267,7 @@ static bool
 sums_fit(const Emit *e, const Depthwise *d)
 {
     int64_t channels = be_dim_bound(e->k, d->channel->extent), bytes;
-    int64_t each = 2 * be_depthwise_places(d) *
+    int64_t each = 2 * be_depthwise_products(d) *
                    (int64_t)dtype_info[d->contract->dtype].bytes;
     return !__builtin_mul_overflow(channels, each, &bytes) && bytes <= MAX_SUMS;
 }
@@ -198,8 +277,10 @@ static bool
 packed_fits(const Depthwise *d)
 {
     const DepthwiseAxis *a = d->axes;
-    int64_t bytes, each = a[0].places * MOST_LANES *
-                          (int64_t)dtype_info[d->contract->dtype].bytes;
+    int64_t group = d->width * (int64_t)dtype_info[d->contract->dtype].bytes;
+    int64_t parts =
+        group > DEPTHWISE_PART_BYTES ? group / DEPTHWISE_PART_BYTES : 1;
+    int64_t bytes, each = a[0].places * parts * MOST_BYTES;
     return !__builtin_mul_overflow(be_depthwise_reach(&a[1], a[1].windows),
                                    each, &bytes) &&
            bytes <= MAX_PACKED;
@@ -209,34 +290,51 @@ bool
 be_depthwise_match(Emit *e, Depthwise *d)
 {
     *d = (Depthwise){0};
-    const KRanges *grid = &e->k->grid;
-    if (!be_find_contraction(e->k, &d->contract, &d->loop) || !grid->count)
+    KRanges grid = e->k->grid;
+    if (!be_find_contraction(e->k, &d->contract, &d->loop) || !grid.count)
         return false;
     if (d->contract->contract.pairs ||
         be_kernel_contains(&e->k->body, K_REDUCE)) /* of windows side by side */
         return false;
-    const KRanges *products = &d->contract->contract.ranges;
+    KRanges products = d->contract->contract.ranges;
     d->channel = d->loop->loop.ranges.vars[0];
     if (be_var_bound(e->k, d->channel) == 1 || !find_operands(e, d))
         return false;
     find_slices(e, d);
-    d->of_weights = count_points(products) > MAX_PLACES;
-    if (d->of_weights && count_points(grid) > MAX_PLACES)
+    if (!find_groups(e, d, &products, &grid))
         return false;
-    return find_axes(e, d, d->of_weights ? products : grid,
-                     d->of_weights ? grid : products) &&
+    if (!d->group)
+        d->of_weights = count_points(&products) > MAX_PLACES;
+    if (d->of_weights && count_points(&grid) > MAX_PLACES)
+        return false;
+    return find_axes(e, d, d->of_weights ? &products : &grid,
+                     d->of_weights ? &grid : &products) &&
            find_limits(d, &e->k->body) && find_limits(d, &d->loop->loop.body) &&
            find_limits(d, &d->contract->contract.body) && packed_fits(d) &&
            (!d->of_weights || sums_fit(e, d));
 }
 
-bool
-be_depthwise_is_undivided(const BeKernel *k)
+/* Whether k is a conv_weights, of groups or (groups is not set) without. */
+static bool
+is_of_weights(const BeKernel *k, bool groups)
 {
     Depthwise d;
     Arena *a = arena_new(NULL, "depthwise match");
     Emit e = be_emit_for_analysis(a, k);
-    bool undivided = be_depthwise_match(&e, &d) && d.of_weights;
+    bool is =
+        be_depthwise_match(&e, &d) && d.of_weights && (groups || !d.group);
     arena_release(a);
-    return undivided;
+    return is;
+}
+
+bool
+be_depthwise_is_of_weights(const BeKernel *k)
+{
+    return is_of_weights(k, true);
+}
+
+bool
+be_depthwise_is_undivided(const BeKernel *k)
+{
+    return is_of_weights(k, false);
 }

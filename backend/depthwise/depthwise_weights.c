@@ -3,19 +3,22 @@
  *
  * Products are added in the order of D2: in blocks of 512 along others, rows
  * and windows.  For a band of an image and a register of channels the sums of
- * some places are in registers; between bands they are in memory, with the sums
- * of earlier blocks beside them.  All places are computed, and those among the
- * items stored.
+ * some products are in registers; between bands they are in memory, with the
+ * sums of earlier blocks beside them.  All that are in registers with an item
+ * are computed, and the items stored.
  */
 #include "backend/depthwise/depthwise.h"
 
-enum { SCRATCH = 4 };
+enum {
+    SCRATCH = 4,  /* registers for other values */
+    FEW_SUMS = 12 /* that hide the latency of their additions */
+};
 
 typedef struct Sums {
     DepthwiseCode *c;
-    int64_t begin, end; /* the places that are in registers */
-    Val block[64];
-    Val memory; /* [channels][places][block, total] of vectors */
+    int64_t begin, end; /* the products of a window that are in registers */
+    Val block[DEPTHWISE_MAX_PRODUCTS];
+    Val memory; /* [channels][products][block, total] of vectors */
     Val at;     /* of the present channels */
 } Sums;
 
@@ -46,7 +49,7 @@ static void
 set_channels(Sums *s, Val first)
 {
     BeUnit *u = s->c->e->u;
-    int64_t bytes = 2 * be_depthwise_places(s->c->d) * s->c->bytes;
+    int64_t bytes = 2 * be_depthwise_products(s->c->d) * s->c->bytes;
     Val vector =
         LLVMBuildUDiv(u->builder, first, be_word(u, s->c->e->tile.lanes), "");
     s->at = be_offset(u, s->memory, be_mul(u, vector, be_word(u, bytes)));
@@ -59,7 +62,7 @@ clear_sums(Sums *s)
     BeLoop l;
     be_depthwise_channels(s->c, &l);
     set_channels(s, l.index);
-    for (int64_t p = 0; p < be_depthwise_places(s->c->d); p++) {
+    for (int64_t p = 0; p < be_depthwise_products(s->c->d); p++) {
         store_sum(s, p, false, be_zero(s->c->vector));
         store_sum(s, p, true, be_float(s->c->vector, -0.0));
     }
@@ -90,9 +93,8 @@ static void
 add_window(Sums *s, Val y, Val window)
 {
     DepthwiseCode *c = s->c;
-    int64_t width = c->d->axes[1].places;
     for (int64_t p = s->begin; p < s->end; p++) {
-        Val x = be_depthwise_x(c, window, p / width, p % width);
+        Val x = be_depthwise_x(c, window, 0, p);
         s->block[p] = be_intrinsic3(c->e->u, "llvm.fma", x, y, s->block[p]);
     }
 }
@@ -118,7 +120,7 @@ add_windows(Sums *s, Val line, Val begin, Val end)
     be_depthwise_set_window(c, 1, l.index);
     Val y = be_depthwise_y(c);
     add_window(s, y, window);
-    be_loop_next(&l, at, be_offset_const(u, window, a->step * c->bytes));
+    be_loop_next(&l, at, be_offset_const(u, window, a->step * c->place_bytes));
     be_depthwise_walk_next(c, &walk, &l);
     end_loop(s, &l);
 }
@@ -199,13 +201,32 @@ add_rows(Sums *s, Val rows)
         store_sum(s, p, false, s->block[p]);
 }
 
-/* Whole rows of places, as many as have registers; at least one. */
+/* Whole rows of places, as many as have registers, at least one; of groups
+ * fewer products, so that threads can divide them. */
 static int64_t
-places_at_once(const DepthwiseCode *c)
+products_at_once(const DepthwiseCode *c)
 {
-    int64_t width = c->d->axes[1].places;
-    int64_t rows = (c->e->target->num_registers - SCRATCH) / width;
-    return (rows > 1 ? rows : 1) * width;
+    int64_t all = c->e->target->num_registers - SCRATCH;
+    int64_t row = c->d->axes[1].places, rows = all / row;
+    if (c->d->group)
+        return all < FEW_SUMS ? all : FEW_SUMS;
+    return (rows > 1 ? rows : 1) * row;
+}
+
+/* The rows' products that are in registers, if one of them is an item. */
+static void
+add_if_wanted(Sums *s, Val rows)
+{
+    Emit *e = s->c->e;
+    BeUnit *u = e->u;
+    Block yes = be_block(u, "wanted"), after = be_block(u, "after");
+    Val begins = be_icmp(u, LLVMIntSLT, be_word(u, s->begin), e->end);
+    Val ends = be_icmp(u, LLVMIntSGT, be_word(u, s->end), e->begin);
+    be_cond_br(u, be_and(u, begins, ends), yes, after);
+    be_position_at_end(u, yes);
+    add_rows(s, rows);
+    be_br(u, after);
+    be_position_at_end(u, after);
 }
 
 /* A band of rows for all channels. */
@@ -216,14 +237,14 @@ add_band(Sums *s)
     BeUnit *u = c->e->u;
     Val height = be_word(u, c->d->axes[0].windows);
     Val rows = be_min(u, be_word(u, c->band), be_sub(u, height, c->i));
-    int64_t places = be_depthwise_places(c->d), some = places_at_once(c);
+    int64_t all = be_depthwise_products(c->d), some = products_at_once(c);
     BeLoop l;
     be_depthwise_channels(c, &l);
     set_channels(s, l.index);
     be_depthwise_pack(c, rows);
-    for (s->begin = 0; s->begin < places; s->begin += some) {
-        s->end = s->begin + some < places ? s->begin + some : places;
-        add_rows(s, rows);
+    for (s->begin = 0; s->begin < all; s->begin += some) {
+        s->end = s->begin + some < all ? s->begin + some : all;
+        add_if_wanted(s, rows);
     }
     be_loop_end(u, &l);
 }
@@ -297,9 +318,9 @@ be_depthwise_emit_weights(DepthwiseCode *c)
     int64_t lanes = e->tile.lanes;
     int64_t vectors =
         (be_dim_bound(e->k, c->d->channel->extent) + lanes - 1) / lanes;
-    int64_t places = be_depthwise_places(c->d);
+    int64_t products = be_depthwise_products(c->d);
     Sums s = {.c = c};
-    s.memory = be_alloca(u, c->vector, (uint64_t)(vectors * places * 2),
+    s.memory = be_alloca(u, c->vector, (uint64_t)(vectors * products * 2),
                          (unsigned)c->bytes, "sums");
     Val count = be_space_size(e, &c->d->others);
     clear_sums(&s);

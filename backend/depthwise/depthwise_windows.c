@@ -26,7 +26,7 @@ static bool
 weights_fit(const DepthwiseCode *c)
 {
     int64_t all = c->e->target->num_registers - SCRATCH - FEWEST_WINDOWS;
-    return be_depthwise_places(c->d) <= all;
+    return !c->d->group && be_depthwise_products(c->d) <= all;
 }
 
 static Val
@@ -34,14 +34,14 @@ weight_of(DepthwiseCode *c, const Weights *w, int64_t number)
 {
     if (w->held)
         return w->at[number];
-    be_depthwise_set_place(c, number);
+    be_depthwise_set_product(c, number);
     return be_depthwise_y(c);
 }
 
 static void
 hold_weights(DepthwiseCode *c, Weights *w)
 {
-    int64_t count = be_depthwise_places(c->d);
+    int64_t count = be_depthwise_products(c->d);
     *w = (Weights){0};
     for (int64_t i = 0; weights_fit(c) && i < count; i++)
         w->at[i] = weight_of(c, w, i);
@@ -54,7 +54,7 @@ static int
 choose_windows(const DepthwiseCode *c)
 {
     int64_t all = c->e->target->num_registers - SCRATCH;
-    int64_t held = weights_fit(c) ? be_depthwise_places(c->d) : 1;
+    int64_t held = weights_fit(c) ? be_depthwise_products(c->d) : 1;
     int64_t most = all - held, row = c->d->axes[1].windows;
     most = most < MAX_WINDOWS ? most : MAX_WINDOWS;
     most = most < row ? most : row;
@@ -65,27 +65,81 @@ choose_windows(const DepthwiseCode *c)
     return (int)most;
 }
 
+/* Adds a product to the sums of windows side by side, the first of which has
+ * its places at `window`. */
+static void
+add_product(DepthwiseCode *c, Val *sums, int count, Val weight, Val window,
+            int64_t product)
+{
+    for (int i = 0; i < count; i++) {
+        Val x = be_depthwise_x(c, window, i, product);
+        sums[i] = be_intrinsic3(c->e->u, "llvm.fma", x, weight, sums[i]);
+    }
+}
+
+/* A loop over one axis of places that carries the sums and the address of x. */
+static void
+begin_places(DepthwiseCode *c, BeLoop *l, int axis, Val *sums, int count,
+             Val *x)
+{
+    BeUnit *u = c->e->u;
+    const DepthwiseAxis *a = &c->d->axes[axis];
+    be_loop_begin(u, l, be_word(u, 0), be_word(u, a->places), be_word(u, 1),
+                  "place");
+    for (int i = 0; i < count; i++)
+        sums[i] = be_loop_carry(u, l, sums[i]);
+    *x = be_loop_carry(u, l, *x);
+    be_loop_body(u, l);
+    be_depthwise_set_index(c->e, a->place, l->index);
+}
+
+static void
+end_places(DepthwiseCode *c, BeLoop *l, Val *sums, int count, Val next)
+{
+    BeUnit *u = c->e->u;
+    for (int i = 0; i < count; i++)
+        be_loop_next(l, i, sums[i]);
+    be_loop_next(l, count, next);
+    be_loop_end(u, l);
+    for (int i = 0; i < count; i++)
+        sums[i] = be_loop_result(l, i);
+}
+
+/* The products of groups: code for a place, in loops. */
+static void
+add_groups(DepthwiseCode *c, Val *sums, int count, Val window)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    const DepthwiseAxis *a = &c->d->axes[1];
+    int64_t line = be_depthwise_reach(a, a->windows) * c->place_bytes;
+    BeLoop rows, columns;
+    begin_places(c, &rows, 0, sums, count, &window);
+    Val x = window;
+    begin_places(c, &columns, 1, sums, count, &x);
+    for (int64_t k = 0; k < c->d->width; k++) {
+        be_depthwise_set_index(e, c->d->within, be_emit_word(e, k));
+        add_product(c, sums, count, be_depthwise_y(c), x, k);
+    }
+    end_places(c, &columns, sums, count, be_offset_const(u, x, c->place_bytes));
+    end_places(c, &rows, sums, count, be_offset_const(u, window, line));
+}
+
 /* Windows of a row from `column` on, as many as the tile has rows; the first
  * one's places are packed at `window`. */
 static void
 emit_windows(DepthwiseCode *c, const Weights *w, Val window, Val column)
 {
     Emit *e = c->e;
-    BeUnit *u = e->u;
-    const DepthwiseAxis *a = &c->d->axes[1];
     int count = e->tile.rows;
     Val sums[MAX_WINDOWS];
     for (int i = 0; i < count; i++)
         sums[i] = be_zero(c->vector);
     e->tile.rows = 1;
-    for (int64_t p = 0; p < be_depthwise_places(c->d); p++) {
-        Val weight = weight_of(c, w, p);
-        for (int i = 0; i < count; i++) {
-            Val x = be_depthwise_x(c, window, p / a->places,
-                                   p % a->places + i * a->step);
-            sums[i] = be_intrinsic3(u, "llvm.fma", x, weight, sums[i]);
-        }
-    }
+    if (c->d->group)
+        add_groups(c, sums, count, window);
+    for (int64_t p = 0; !c->d->group && p < be_depthwise_products(c->d); p++)
+        add_product(c, sums, count, weight_of(c, w, p), window, p);
     e->tile.rows = count;
     be_depthwise_set_window(c, 1, column);
     be_depthwise_epilogue(c, sums);
@@ -109,7 +163,8 @@ emit_steps(DepthwiseCode *c, const Weights *w, Val line, Val begin, Val end,
     c->e->tile.rows = count;
     emit_windows(c, w, window, l.index);
     c->e->tile.rows = 1;
-    be_loop_next(&l, 0, be_offset_const(u, window, count * a->step * c->bytes));
+    be_loop_next(&l, 0,
+                 be_offset_const(u, window, count * a->step * c->place_bytes));
     be_depthwise_walk_next(c, &walk, &l);
     be_loop_end(u, &l);
 }

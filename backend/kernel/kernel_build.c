@@ -14,12 +14,17 @@
 #include "ir/ir.h"
 
 #include "ir/base/status.h"
+#include "ir/rules/pairs.h"
 #include "ir/rules/windows.h"
 #include "ir/segments.h"
 
 enum {
     MAX_OPS = 1024,
-    FEW_CHANNELS = 4 /* of a group, whose matrices would be mostly empty */
+    FEW_CHANNELS = 4, /* of a group, whose matrix would be mostly empty */
+    FEW_WINDOWS = 4,
+    MAX_PRODUCTS = 128, /* of a window */
+    MAX_SUMS = 128 << 10,
+    MAX_ROW = 8 << 10 /* places of windows side by side */
 };
 
 /* Dimensions of a shape that are not 1. */
@@ -91,17 +96,72 @@ is_sort(const Output *o)
     return o->of->def && o->of->def->kind == OP_argsort;
 }
 
+/* The shape that a convolution's windows have, and those of its weights. */
+typedef struct ConvShapes {
+    const IrType *windows, *weights;
+} ConvShapes;
+
+static ConvShapes
+shapes_of(const IrOp *op)
+{
+    const IrType *y = &op->operands[1]->type, *result = &op->results[0]->type;
+    return op->kind == OP_conv ? (ConvShapes){result, y}
+                               : (ConvShapes){y, result};
+}
+
+static int64_t
+channels_of(const IrOp *op)
+{
+    const IrType *t = &op->results[0]->type;
+    return t->dims[t->rank - 1].c;
+}
+
+/* Whether registers have several groups of channels, or parts of one, beside
+ * each other (backend/depthwise, which finds all of these kernels): as matrices
+ * they would be mostly empty. */
+static bool
+is_narrow(const IrOp *op)
+{
+    IrWindows w = ir_windows_of(op);
+    ConvShapes s = shapes_of(op);
+    const Dim *sizes = s.weights->dims, *windows = s.windows->dims;
+    int last = w.num_axes - 1;
+    int64_t own = sizes[w.num_axes].c, new = channels_of(op) / w.groups;
+    int64_t products = own, row = windows[w.num_axes].c * w.step[last];
+    for (int i = 0; i <= last; i++) {
+        products *= sizes[i].c;
+        row *= i < last ? sizes[i].c : 1;
+        if (w.dilation[i] != 1 || (sizes[i].c > 1 && windows[i + 1].c == 1))
+            return false;
+    }
+    return own == new && (own == 2 || own == 4 || own == 8) && last < 2 &&
+           sizes[last].c > 1 &&
+           products <= MAX_PRODUCTS &&products *channels_of(op) <=
+               MAX_SUMS &&row <= MAX_ROW &&windows[w.num_axes].c >=
+               FEW_WINDOWS &&
+           !ir_pair_order(op);
+}
+
+/* Whether the channels of each group of a convolution are a matrix. */
+static bool
+has_matrices(const IrOp *op)
+{
+    if (op->kind != OP_conv && op->kind != OP_conv_weights)
+        return false;
+    int64_t groups = ir_windows_of(op).groups;
+    return groups > 1 && channels_of(op) / groups >= FEW_CHANNELS &&
+           !is_narrow(op);
+}
+
 /* Whether the elements along the last axis of s are the new channels of the
- * convolution of groups, of which each has more than a few. */
+ * convolution of groups that are matrices. */
 static bool
 has_groups(const Build *b, const Shape *s)
 {
     if (!b->grouped || s->rank == 0 || s->rank == IR_MAX_RANK)
         return false;
     const IrType *t = &b->grouped->results[0]->type;
-    Dim channels = t->dims[t->rank - 1];
-    return ir_dim_equal(s->dims[s->rank - 1], channels) &&
-           channels.c / ir_windows_of(b->grouped).groups >= FEW_CHANNELS;
+    return ir_dim_equal(s->dims[s->rank - 1], t->dims[t->rank - 1]);
 }
 
 /* s with two dimensions in place of those channels, one for the group and one
@@ -252,13 +312,6 @@ compute_output(Build *b, Output *o)
 
 /* ---- the region --------------------------------------------------------- */
 
-static bool
-is_grouped(const IrOp *op)
-{
-    return (op->kind == OP_conv || op->kind == OP_conv_weights) &&
-           ir_windows_of(op).groups > 1;
-}
-
 static void
 declare_values(Build *b, const IrSegment *part)
 {
@@ -268,7 +321,7 @@ declare_values(Build *b, const IrSegment *part)
     for (int i = 0; i < part->num_ops; i++, op = op->next) {
         for (int j = 0; j < op->num_results; j++)
             be_value_declare(b, op->results[j]);
-        if (is_grouped(op))
+        if (has_matrices(op))
             b->grouped = op;
     }
     if (part->num_ops >= MAX_OPS)

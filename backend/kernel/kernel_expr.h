@@ -99,8 +99,8 @@ struct Build {
     VEC(const IrValue *) values; /* of the region, by their ids */
     VEC(Shape) shapes;           /* likewise */
     VEC(Output) outputs;
-    const IrOp *grouped; /* a convolution of groups among the operations, or
-                            NULL */
+    const IrOp *grouped; /* among the operations, a convolution each of whose
+                            groups is a matrix, or NULL */
     int widest;          /* the output whose shape gives the index space */
 };
 

@@ -379,6 +379,12 @@ shuffled(BeUnit *u, Val x, Val y, const int *from, int num)
 }
 
 Val
+be_permute(BeUnit *u, Val v, const int *from, int num)
+{
+    return shuffled(u, v, LLVMGetUndef(LLVMTypeOf(v)), from, num);
+}
+
+Val
 be_concatenate(BeUnit *u, const Val *x, int num)
 {
     int all[MAX_LANES];

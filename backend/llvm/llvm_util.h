@@ -138,6 +138,8 @@ Val be_max(BeUnit *u, Val x, Val y);
 Val be_splat(BeUnit *u, Val x, int lanes);
 /* lanes first .. first + count of v. */
 Val be_extract(BeUnit *u, Val v, int first, int count);
+/* The elements of v of those numbers, up to 64. */
+Val be_permute(BeUnit *u, Val v, const int *from, int num);
 
 /* num vectors of the same length, a power of two of them, one after the other.
  */

@@ -630,14 +630,23 @@ threads_have_enough_stack(void **state)
          {"T[1, 200000, 16]", "T[1, 200000, 16]"},
          "%r: T[3, 1, 16] per_replica = conv_weights %a, %b {low=[1] "
          "dims=[3] step=[1] groups=16}"},
+        {"T[1, 2, 2730, 16]",
+         {"T[1, 4, 2732, 16]", "T[3, 3, 8, 16]"},
+         "%r: T[1, 2, 2730, 16] per_replica = conv %a, %b {low=[0, 0] "
+         "dims=[2, 2730] step=[1, 1] groups=2}"},
+        {"T[4, 4, 8, 1024]",
+         {"T[n, 6, 1368, 1024]", "T[n, 3, 1365, 1024]"},
+         "%r: T[4, 4, 8, 1024] per_replica = conv_weights %a, %b {low=[0, 0] "
+         "dims=[4, 4] step=[1, 1] groups=128}"},
     };
+    enum { NUM_LARGE = sizeof large / sizeof large[0] };
     static const char *const dtypes[] = {"f32", "f64", "bf16", CASES_ONE_CHAIN};
     static const char *const targets[] = {"x86-64-v3", "x86-64-v4",
                                           "x86-64-v4+bf16", "x86-64-v4+amx"};
     for (int i = 0; i < 4; i++) {
         for (int t = 0; t < 4; t++) {
             Arena *a = arena_new(NULL, "stack");
-            BeKernels all = cases_kernels(a, large, 4, dtypes[i], 600);
+            BeKernels all = cases_kernels(a, large, NUM_LARGE, dtypes[i], 600);
             BeOptions options = {.targets = targets[t], .level = 2};
             for (int k = 0; k < all.len; k++) {
                 BeKernels one = {0};

@@ -20,6 +20,7 @@ from tap import check, end
 
 ps_tasks.use(*sys.argv[1:4])
 FAULTS = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+MOST = 19000  # closures: the dataset has a few more elements
 random.seed(int(sys.argv[5]) if len(sys.argv) > 5 else 1)
 
 
@@ -28,11 +29,8 @@ def used(closures, workers):
                       rf"at most ([1-{workers}]) each, 0 gaps\n")
 
 
-def killed(made, workers, seconds, *options):
-    """A random worker again and again, until the job ends."""
-    closures = 4000 * FAULTS if FAULTS < 5 else 19000
-    job = ps_tasks.start(made, "-n", f"workers={workers},ps=2", "--set",
-                         f"closures={closures}", "--quiet", *options)
+def kills_during(job, seconds):
+    """How many times a random worker was killed, after so many seconds each, until the job ended."""
     kills = 0
     while job.poll() is None:
         time.sleep(seconds)
@@ -40,7 +38,20 @@ def killed(made, workers, seconds, *options):
         if pids and kills < 10 * FAULTS:
             ps_tasks.send(random.choice(pids), signal.SIGKILL)
             kills += 1
-    code, out, err = ps_tasks.end_of(job)
+    return kills
+
+
+def killed(made, workers, seconds, *options):
+    """A job of twice as many closures, which {} of an option is, follows one that ended before a
+    worker was killed."""
+    closures, kills = 2000 * FAULTS, 0
+    while not kills and closures < MOST:
+        closures = min(2 * closures, MOST)
+        job = ps_tasks.start(made, "-n", f"workers={workers},ps=2", "--set",
+                             f"closures={closures}", "--quiet",
+                             *[o.format(closures) for o in options])
+        kills = kills_during(job, seconds)
+        code, out, err = ps_tasks.end_of(job)
     check(f"{kills} kills of {workers} worker(s): {closures} elements, each "
           "once", code == 0 and kills and used(closures, workers).match(out),
           f"{code} {out} {err}")
@@ -64,6 +75,6 @@ with tempfile.TemporaryDirectory() as folder:
     elements = ps_tasks.plan("elements")
     killed(elements, 1, 0.15)
     killed(elements, 3, 0.15)
-    killed(elements, 2, 0.2, "--checkpoint", "saving", "--every", "1")
+    killed(elements, 2, 0.2, "--checkpoint", "of-{}", "--every", "1")
     resumed(elements)
 end()

@@ -1,9 +1,9 @@
 /*
  * builtins_norm.c - roots of sums of squares: norm, std, hypot
  *
- * A square overflows long before its root would, so what is squared is divided
- * by the largest magnitude first.  The gradient at 0, where the root has none,
- * is 0.  f16 and bf16 are computed in f32.
+ * A square overflows long before its root would, so what is squared is scaled
+ * by a power of two first, where its magnitudes ask for it.  The gradient at 0,
+ * where the root has none, is 0.  f16 and bf16 are computed in f32.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/eval.h"
@@ -38,18 +38,51 @@ root(Lower *cx, FeValue *x, Loc loc)
     return fe_op3(cx, OP_where, positive, y, x, loc);
 }
 
-/* What to divide by before squaring, a constant to the gradient; largest is the
- * greatest magnitude, which is no divisor where it is 0, infinite or NaN. */
+/* What to multiply by before squaring, and the root by afterwards. */
+typedef struct Scale {
+    FeValue *down, *back;
+} Scale;
+
+/* Magnitudes beyond 2^bound are scaled by 2^-exponent, those below 2^-bound by
+ * 2^exponent: their squares, sums of many, and the cotangent of a sum are in
+ * range then. */
+typedef struct Tier {
+    int bound, exponent;
+} Tier;
+
+static const Tier f32_tiers[] = {{50, 45}, {95, 90}};
+static const Tier f64_tiers[] = {{400, 350}, {750, 700}};
+
+/* One; 2^(-sign * exponent) where largest is beyond a bound. */
 static FeValue *
-scale_of(Lower *cx, FeValue *largest, Loc loc)
+power_for(Lower *cx, FeValue *largest, DType t, int sign, Loc loc)
 {
-    FeValue *zero = fe_value_float(cx->arena, 0);
-    FeValue *one = fe_value_float(cx->arena, 1);
-    FeValue *positive = fe_op2(cx, OP_gt, largest, zero, loc);
-    FeValue *finite = fe_op1(cx, OP_isfinite, largest, loc);
-    FeValue *divides = fe_op2(cx, OP_and, positive, finite, loc);
-    FeValue *scale = fe_op3(cx, OP_where, divides, largest, one, loc);
-    return fe_op1(cx, OP_stop_gradient, scale, loc);
+    const Tier *tiers = t == DT_f64 ? f64_tiers : f32_tiers;
+    Arena *arena = cx->arena;
+    FeValue *power = fe_cast(cx, fe_value_float(arena, 1), t, loc);
+    for (int i = 0; i < 2; i++) {
+        int e = sign * tiers[i].exponent;
+        FeValue *high = fe_value_float(arena, ldexp(1, tiers[i].bound));
+        FeValue *low = fe_value_float(arena, ldexp(1, -tiers[i].bound));
+        FeValue *is_great = fe_op2(cx, OP_gt, largest, high, loc);
+        FeValue *is_small = fe_op2(cx, OP_lt, largest, low, loc);
+        power = fe_op3(cx, OP_where, is_great,
+                       fe_value_float(arena, ldexp(1, -e)), power, loc);
+        power = fe_op3(cx, OP_where, is_small,
+                       fe_value_float(arena, ldexp(1, e)), power, loc);
+    }
+    return power;
+}
+
+/* largest is the greatest magnitude, of dtype t.  Powers of two round nothing,
+ * and both are 1 for all ordinary magnitudes (J. L. Blue, A Portable Fortran
+ * Program to Find the Euclidean Norm of a Vector, ACM TOMS 4, 1978). */
+static Scale
+scale_of(Lower *cx, FeValue *largest, DType t, Loc loc)
+{
+    FeValue *down = power_for(cx, largest, t, 1, loc);
+    FeValue *back = power_for(cx, largest, t, -1, loc);
+    return (Scale){down, back};
 }
 
 /* x, where each axis that was reduced over is kept as 1, as over asks. */
@@ -74,15 +107,15 @@ length_over(Lower *cx, FeValue *x, const FeAxes *axes, FeValue *divisor,
         return &fe_poison;
     FeValue *largest =
         fe_reduce_axes(cx, OP_reduce_max, magnitude, axes, true, loc);
-    FeValue *scale = scale_of(cx, largest, loc);
-    FeValue *part = fe_op2(cx, OP_div, x, scale, loc);
+    Scale scale = scale_of(cx, largest, magnitude->type.dtype, loc);
+    FeValue *part = fe_op2(cx, OP_mul, x, scale.down, loc);
     IrValue *squares = fe_tensor(square(cx, part, loc));
     if (!squares)
         return &fe_poison;
     FeValue *sum = fe_reduce_axes(cx, OP_sum, squares, axes, true, loc);
     if (divisor)
         sum = fe_op2(cx, OP_div, sum, divisor, loc);
-    return fe_op2(cx, OP_mul, scale, root(cx, sum, loc), loc);
+    return fe_op2(cx, OP_mul, scale.back, root(cx, sum, loc), loc);
 }
 
 FeValue *
@@ -214,11 +247,12 @@ fe_builtin_hypot(Lower *cx, const FeArgs *in)
     FeValue *x_size = fe_op1(cx, OP_abs, x, loc);
     FeValue *y_size = fe_op1(cx, OP_abs, y, loc);
     FeValue *largest = fe_op2(cx, OP_maximum, x_size, y_size, loc);
-    FeValue *scale = scale_of(cx, largest, loc);
-    FeValue *x2 = square(cx, fe_op2(cx, OP_div, x, scale, loc), loc);
-    FeValue *y2 = square(cx, fe_op2(cx, OP_div, y, scale, loc), loc);
+    DType t = dtype_compute(xs[0]->type.dtype);
+    Scale scale = scale_of(cx, largest, t, loc);
+    FeValue *x2 = square(cx, fe_op2(cx, OP_mul, x, scale.down, loc), loc);
+    FeValue *y2 = square(cx, fe_op2(cx, OP_mul, y, scale.down, loc), loc);
     FeValue *sum = root(cx, fe_op2(cx, OP_add, x2, y2, loc), loc);
-    FeValue *length = fe_op2(cx, OP_mul, scale, sum, loc);
+    FeValue *length = fe_op2(cx, OP_mul, scale.back, sum, loc);
     length = or_infinite(cx, length, x_size, y_size, loc);
     return fe_cast(cx, length, xs[0]->type.dtype, loc);
 }

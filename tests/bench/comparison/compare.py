@@ -54,9 +54,7 @@ class Setting:
         self.cache_folder.mkdir(exist_ok=True)
         self.starts = (["cold"] if args.quick else ["cold", "warm"]) if is_first else ["warm"]
         self.folder.mkdir()
-        text = [(HERE / f"{name}.tfd").read_text()
-                for name in (case.model.file or case.name, "main")]
-        (self.folder / "model.tfd").write_text("".join(text))
+        (self.folder / "model.tfd").write_text(models.text_of(case))
         models.write_data(case, folder)
 
     def cache(self, name):
@@ -311,7 +309,8 @@ def cases_of(args):
     if args.draw:
         print(f"seed {args.seed}", flush=True)
         return models.draw_cases(args.draw, args.seed)
-    return [models.parse_case(text, args.quick) for text in args.models or models.MODELS]
+    names = args.models or (models.OPERATIONS if args.operations else models.MODELS)
+    return [models.parse_case(text, args.quick) for text in names]
 
 
 def compare(args, cases):
@@ -328,6 +327,7 @@ def compare(args, cases):
                 print(report.table(rows), flush=True)
                 if args.json:
                     pathlib.Path(args.json).write_text(json.dumps(found, indent=1) + "\n")
+    print(report.summary(found["rows"]))
     return found, errors
 
 
@@ -337,6 +337,9 @@ def parsed(words):
     parser.add_argument("build", help=argparse.SUPPRESS)
     parser.add_argument("models", nargs="*", metavar="MODEL[:SIZE=N,...]",
                         help=f"default: all, {', '.join(models.MODELS)}")
+    parser.add_argument("--operations", action="store_true",
+                        help="single operations with their gradients instead of the models: "
+                        f"{', '.join(models.OPERATIONS)}; or name some")
     parser.add_argument("--threads", default="1,2", help="default: 1,2")
     parser.add_argument("--replicas", action="store_true",
                         help="two replicas, too, beside shard_map, DDP over gloo and MirroredStrategy")

@@ -52,12 +52,11 @@ class Cases(unittest.TestCase):
         self.assertTrue(all(case.sizes["BATCH"] % 2 == 0 for case in first))
 
     def test_tfdc_accepts_all(self):
-        cases = [models.parse_case(name, quick=True) for name in models.MODELS]
+        cases = [models.parse_case(name, quick=True) for name in {**models.MODELS, **models.OPERATIONS}]
         with tempfile.TemporaryDirectory() as folder:
             for case in cases + models.draw_cases(4, seed=1):
                 path = pathlib.Path(folder) / "model.tfd"
-                path.write_text((HERE / f"{case.model.file or case.name}.tfd").read_text()
-                                + (HERE / "main.tfd").read_text())
+                path.write_text(models.text_of(case))
                 defines = [o for k, v in case.sizes.items() for o in ("-D", f"{k}={v}")]
                 done = subprocess.run([TFDC, path, *defines, "--to", "ir", "-o", f"{folder}/ir"],
                                       capture_output=True, text=True, check=False)
@@ -94,6 +93,11 @@ class Report(unittest.TestCase):
         one, two = report.grouped(ROWS)
         self.assertEqual(report.ratio(one), 0.5)
         self.assertIsNone(report.ratio(two))
+
+    def test_summary_begins_with_the_slowest(self):
+        slow = [row("tfd", 3e-3, model="gpt"), row("JAX", 2e-3, model="gpt")]
+        lines = report.summary(ROWS + slow).splitlines()[2:]
+        self.assertEqual([line.split()[:2] for line in lines], [["gpt", "1.50"], ["mlp", "0.50"]])
 
     def test_milliseconds(self):
         self.assertEqual([report.milliseconds(s) for s in (9.4e-6, 1.234e-3, 0.05234, 0.5234, 5.2)],

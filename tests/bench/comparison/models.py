@@ -4,9 +4,13 @@ A model is NAME.tfd here, and a row of MODELS. Its network is a function of the
 operations of a framework (o), which hold the variables by tfd's names: it is
 written once, and each peer has the operations as that framework has them.
 """
+import pathlib
 import random
 from typing import Callable, NamedTuple
 
+import operations
+
+HERE = pathlib.Path(__file__).resolve().parent
 BATCHES = 4  # of different data
 
 
@@ -18,6 +22,7 @@ class Model(NamedTuple):
     products: Callable          # sizes -> flops of each product, forward; negative: its input is data
     network: Callable           # o, sizes, the arrays of a batch -> loss
     file: str = ""              # the .tfd, if it is named otherwise
+    text: str = ""              # what a .tfd would say, if there is none
     adam: float = 0.0           # the rate of Adam; else SGD
     rate: float = 0.01          # of SGD
     tolerance: float = 2e-4     # of the first losses, relative
@@ -266,6 +271,21 @@ DLRM = Model(
 MODELS = {"linear": LINEAR, "mlp": MLP, "lstm": LSTM, "attention": ATTENTION, "dlrm": DLRM,
           "gpt": GPT, "gpt_bf16": GPT_BF16, "resnet18": RESNET18, "mobilenet": MOBILENET}
 
+# ---- single operations -----------------------------------------------------
+
+
+def operation(row):
+    return Model(
+        sizes={"BATCH": 1}, quick={}, draw=None,
+        data=lambda s, rows, rng: {"i": rng.integers(*row.range, (rows, *row.indices), "int32")},
+        products=lambda s: [row.flops], network=lambda o, s, i: o.operation(row, i[0]),
+        text=operations.text_of(row), rate=1e-6)
+
+
+OPERATIONS = {name: operation(row) for name, row in operations.OPERATIONS.items()}
+
+# ---- cases -----------------------------------------------------------------
+
 
 def step_flops(model, sizes):
     """Of a training step: forward, by the weights, and by the input unless that is data."""
@@ -278,7 +298,7 @@ class Case(NamedTuple):
 
     @property
     def model(self):
-        return MODELS[self.name]
+        return {**MODELS, **OPERATIONS}[self.name]
 
     def changed(self):
         """The sizes that are not the model's own, as the command line takes them."""
@@ -288,9 +308,10 @@ class Case(NamedTuple):
 def parse_case(text, quick):
     """MODEL or MODEL:NAME=VALUE,..."""
     name, _, changes = text.partition(":")
-    if name not in MODELS:
-        raise ValueError(f'there is no model "{name}", only {", ".join(MODELS)}')
-    model = MODELS[name]
+    known = {**MODELS, **OPERATIONS}
+    if name not in known:
+        raise ValueError(f'there is no model "{name}", only {", ".join(known)}')
+    model = known[name]
     sizes = {**model.sizes, **(model.quick if quick else {})}
     for change in filter(None, changes.split(",")):
         key, _, value = change.partition("=")
@@ -308,6 +329,12 @@ def draw_cases(count, seed):
         name = r.choice(sorted(MODELS))
         found.append(Case(name, {**MODELS[name].sizes, **MODELS[name].draw(r)}))
     return found
+
+
+def text_of(case):
+    """The program in tfd."""
+    text = case.model.text or (HERE / f"{case.model.file or case.name}.tfd").read_text()
+    return text + (HERE / "main.tfd").read_text()
 
 
 def write_data(case, folder):

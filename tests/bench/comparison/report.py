@@ -86,6 +86,18 @@ def table(rows):
     return "\n".join(lines)
 
 
+def summary(rows):
+    """A line for each setting, for a terminal: where tfd is behind comes first."""
+    groups = sorted(filter(best_peer, grouped(rows)), key=ratio, reverse=True)
+    lines = [f"\n{'tfd / best':36} {'threads':>7} {'tfd, ms':>9} {'best, ms':>9}"]
+    for group in groups:
+        best = best_peer(group)
+        lines.append(f"{label(group[0]):28} {ratio(group):7.2f} {group[0]['threads']:7} "
+                     f"{milliseconds(ours(group)['seconds_min']):>9} "
+                     f"{milliseconds(best['seconds_min']):>9}  {best['peer']}")
+    return "\n".join(lines)
+
+
 # ---- a page --------------------------------------------------------------------
 
 

@@ -13,6 +13,9 @@ class Ops:
     split = staticmethod(lambda x, n: tf.split(x, n, -1))
     gelu = staticmethod(tf.nn.gelu)
 
+    def operation(self, row, i):
+        raise Unsupported("operations are written for JAX and PyTorch")
+
     def var(self, name):
         return tf.convert_to_tensor(self.variables[name])
 

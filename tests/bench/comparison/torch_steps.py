@@ -96,14 +96,27 @@ class Ops:
     def binary_cross_entropy(logits, labels):
         return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
 
+    def operation(self, row, i):
+        y = eval(row.torch, globals(), {**self.variables, "i": i})  # pylint: disable=eval-used
+        return (y * y).sum() / 2
+
+
+def convolved(name, t):
+    """Images and weights of convolutions, channels first in the shape and last in memory."""
+    n = t.ndim
+    t = t.permute((n - 1, n - 2, *range(n - 2)) if name == "w" else (0, n - 1, *range(1, n - 1)))
+    formats = {3: torch.contiguous_format, 4: torch.channels_last, 5: torch.channels_last_3d}
+    return t.contiguous(memory_format=formats[n])
+
 
 def tensor_of(name, array, names):
     """As PyTorch's layers have it: convolutions out x in x height x width, LSTMs out x in."""
     t = torch.from_numpy(array.astype("float32"))
     if array.dtype.name == "bfloat16":
         t = t.bfloat16()
-    if t.ndim == 4:
-        return t.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+    own_name = name.rpartition(".")[2]
+    if t.ndim >= 3 and own_name in ("w", "x"):
+        return convolved(own_name, t)
     is_lstm = name[:-1] + "u" in names and t.ndim == 2
     return t.t().contiguous() if is_lstm else t
 

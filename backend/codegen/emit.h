@@ -348,12 +348,17 @@ typedef struct EmitFold {
     Emit *e;
     const KNode *node;
     const KReduceInfo *info;
-    DType dtype;   /* of an element */
+    DType dtype;   /* of an element's key or value */
     int64_t bound; /* elements */
     int stripes;   /* as many as are used at most, a power of two */
+    bool has_keys; /* elements are folded as integers of the same order */
 } EmitFold;
 
 EmitFold be_fold_of(Emit *e, const KNode *n);
+/* The same; the greatest and the least of f32 are found by keys. */
+EmitFold be_fold_by_keys(Emit *e, const KNode *n);
+/* What is folded of an element x. */
+Val be_fold_element(const EmitFold *f, Val x);
 /* The neutral value, exact to the bit; in lanes, or 0: a scalar. */
 EmitPartial be_fold_neutral(const EmitFold *f, int lanes);
 EmitPartial be_fold_combine(const EmitFold *f, EmitPartial x, EmitPartial y);

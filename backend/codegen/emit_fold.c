@@ -7,6 +7,11 @@
  * Partial results begin with the neutral value, exact to the bit: for a sum of
  * floats that is -0.  So stripes without elements need no special case.  Only
  * the result of no elements at all is corrected at the end.
+ *
+ * The maximum of two floats takes about six instructions, one after the other,
+ * for the sake of NaN and of zeros, the maximum of integers one.  So a CPU
+ * makes each element a key first, an i32 of the same order: the bits of a
+ * positive float ascend with it, those of a negative one descend.
  */
 #include "backend/codegen/emit.h"
 
@@ -32,6 +37,56 @@ be_fold_of(Emit *e, const KNode *n)
     return f;
 }
 
+/* ---- keys --------------------------------------------------------------- */
+
+enum { MAGNITUDE = 0x7fffffff };
+
+EmitFold
+be_fold_by_keys(Emit *e, const KNode *n)
+{
+    EmitFold f = be_fold_of(e, n);
+    IrOpKind op = f.info->op;
+    if ((op == OP_reduce_max || op == OP_reduce_min) && f.dtype == DT_f32) {
+        f.dtype = DT_i32;
+        f.has_keys = true;
+    }
+    return f;
+}
+
+/* The key whose bits are x, and the other way round. */
+static Val
+turn_negative(BeUnit *u, Val x)
+{
+    Type type = LLVMTypeOf(x);
+    Val sign = LLVMBuildAShr(u->builder, x, be_int(type, 31), "");
+    Val flip = be_and(u, sign, be_int(type, MAGNITUDE));
+    return LLVMBuildXor(u->builder, x, flip, "");
+}
+
+/* NaN is ahead of all others. */
+Val
+be_fold_element(const EmitFold *f, Val x)
+{
+    BeUnit *u = f->e->u;
+    if (!f->has_keys)
+        return x;
+    Type type = be_retype(LLVMTypeOf(x), u->i32);
+    Val key = turn_negative(u, LLVMBuildBitCast(u->builder, x, type, ""));
+    bool greatest = f->info->op == OP_reduce_max;
+    Val ahead = be_int(type, greatest ? INT32_MAX : INT32_MIN);
+    return be_select(u, be_fcmp(u, LLVMRealUNO, x, x), ahead, key);
+}
+
+static Val
+value_of_key(const EmitFold *f, Val key)
+{
+    BeUnit *u = f->e->u;
+    return LLVMBuildBitCast(u->builder, turn_negative(u, key),
+                            be_retype(LLVMTypeOf(key), u->f32), "");
+}
+
+/* ---- partial results ---------------------------------------------------- */
+
 static Val
 neutral_value(const EmitFold *f, Type type)
 {
@@ -41,6 +96,9 @@ neutral_value(const EmitFold *f, Type type)
         op = op == OP_argmax ? OP_reduce_max : OP_reduce_min;
     if (op == OP_sum && dtype_is_float(f->dtype))
         return be_float(type, -0.0);
+    if (f->has_keys) /* of -inf or of inf */
+        return be_int(type,
+                      op == OP_reduce_max ? INT32_MIN | 0x7fffff : 0x7f800000);
     return be_emit_scalar(type, ir_eval_neutral(op, f->dtype));
 }
 
@@ -105,6 +163,8 @@ be_fold_result(const EmitFold *f, EmitPartial all)
     Emit *e = f->e;
     BeUnit *u = e->u;
     Val result = f->info->arg ? all.number : all.value;
+    if (f->has_keys)
+        return value_of_key(f, result);
     bool is_sum = f->info->op == OP_sum && dtype_is_float(f->dtype);
     if (!is_sum && !f->info->arg)
         return result;

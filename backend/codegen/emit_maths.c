@@ -277,6 +277,10 @@ int_to_float(BeUnit *u, DType from, DType to, Val x)
 {
     LLVMBuilderRef b = u->builder;
     Type doubles = be_retype(LLVMTypeOf(x), u->f64);
+    if (from == DT_bool) {
+        Type type = to == DT_f64 ? doubles : be_retype(doubles, u->f32);
+        return be_select(u, x, be_float(type, 1), be_zero(type));
+    }
     LLVMOpcode convert =
         dtype_info[from].kind == DTYPE_SIGNED ? LLVMSIToFP : LLVMUIToFP;
     if (to == DT_f64)

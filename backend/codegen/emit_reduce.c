@@ -6,9 +6,10 @@
  *
  * A vector reduction has neighbouring stripes in the lanes of a register. It
  * takes as many elements at a time as there are in a register, in the row and
- * before stripe 63. Any other reduction takes one element at a time; inside a
- * vector construct each lane is then a reduction of its own, and a stripe is a
- * vector.
+ * before stripe 63. The stripes of a short body stay in registers, and a round
+ * takes an element of each. Any other reduction takes one element at a time;
+ * inside a vector construct each lane is then a reduction of its own, and a
+ * stripe is a vector.
  *
  * If a kernel consists of long reductions of the same length that do not depend
  * on each other, threads fold their chunks, and one of them folds the chunks'
@@ -245,9 +246,9 @@ element(const Fold *f, Val number, bool lanes)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
-    Part p = {
-        be_emit_get_as(e, f->by.node->reduce.element, 0, f->vector, lanes),
-        NULL};
+    const KNode *n = f->by.node->reduce.element;
+    Val x = be_emit_get_as(e, n, 0, f->vector, lanes);
+    Part p = {be_fold_element(&f->by, x), NULL};
     if (f->by.info->arg)
         p.number = be_splat(u, number, lanes ? e->tile.lanes : 0);
     return p;
@@ -380,7 +381,18 @@ fold_lanes(const Fold *f, Part p)
     return p;
 }
 
-/* The tree over all stripes: registers, then lanes. */
+/* The tree over the stripes of num registers, then over lanes. */
+static Part
+fold_all_lanes(const Fold *f, Part *parts, int num)
+{
+    for (int half = num / 2; half; half /= 2) {
+        for (int i = 0; i < half; i++)
+            parts[i] = be_fold_combine(&f->by, parts[i], parts[i + half]);
+    }
+    return fold_lanes(f, parts[0]);
+}
+
+/* The tree over all stripes in memory. */
 static Part
 fold_registers(const Fold *f)
 {
@@ -388,11 +400,7 @@ fold_registers(const Fold *f)
     int num = f->stripes / f->lanes;
     for (int i = 0; i < num; i++)
         parts[i] = load_part(f, be_word(f->e->u, (int64_t)i * f->lanes));
-    for (int half = num / 2; half; half /= 2) {
-        for (int i = 0; i < half; i++)
-            parts[i] = be_fold_combine(&f->by, parts[i], parts[i + half]);
-    }
-    return fold_lanes(f, parts[0]);
+    return fold_all_lanes(f, parts, num);
 }
 
 /* A copy of f with scalar partial results: for the total. */
@@ -406,7 +414,9 @@ scalar_fold(const Fold *f)
 
 enum {
     TOTAL_STRIPE = 2 * IR_STRIPES,
-    LONG_ELEMENT = 100 /* code size */
+    LONG_ELEMENT = 100, /* code size */
+    LONG_ROUND = 64,    /* of the elements of all stripes */
+    MAX_REGISTERS = 8   /* for the stripes */
 };
 
 static void
@@ -434,9 +444,9 @@ rows_are_aligned(const Fold *f)
            (ir_dim_is_const(last) && last.c % IR_STRIPES == 0);
 }
 
-/* Folds count elements, at most a register, from index on. */
-static void
-take_lanes(const Fold *f, Val index, Val count, Val number)
+/* old and count elements, at most a register, from index on. */
+static Part
+plus_lanes(const Fold *f, Val index, Val count, Val number, Part old)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
@@ -447,10 +457,19 @@ take_lanes(const Fold *f, Val index, Val count, Val number)
     Part p = element(f, number, true);
     if (f->by.info->arg)
         p.number = be_add(u, p.number, be_lane_numbers(LLVMTypeOf(p.number)));
-    Val stripe = be_and(u, number, be_word(u, IR_STRIPES - 1));
-    Part old = load_part(f, stripe), sum = be_fold_combine(&f->by, old, p);
+    Part sum = be_fold_combine(&f->by, old, p);
     Val mask = e->tile.mask[0];
-    store_part(f, stripe, mask ? be_fold_select(&f->by, mask, sum, old) : sum);
+    return mask ? be_fold_select(&f->by, mask, sum, old) : sum;
+}
+
+/* The same to stripes in memory. */
+static void
+take_lanes(const Fold *f, Val index, Val count, Val number)
+{
+    BeUnit *u = f->e->u;
+    Val stripe = be_and(u, number, be_word(u, IR_STRIPES - 1));
+    Part old = load_part(f, stripe);
+    store_part(f, stripe, plus_lanes(f, index, count, number, old));
 }
 
 /* How many elements can be folded at once from index on: to the end of the
@@ -576,6 +595,68 @@ reduce_rows(Fold *f)
     return load_part(&s, total);
 }
 
+/* Whether the stripes stay in registers: those of a row of known length. */
+static bool
+has_registers(const Fold *f, int64_t *known)
+{
+    int num = IR_STRIPES / f->lanes;
+    const KBlock *body = &f->by.node->reduce.body;
+    Dim extent = f->ranges->vars[0]->extent;
+    *known = extent.c;
+    return f->ranges->count == 1 && ir_dim_is_const(extent) &&
+           extent.c >= IR_STRIPES && !has_chunks(f) && num <= MAX_REGISTERS &&
+           !f->by.info->arg && f->by.dtype != DT_bool &&
+           num * be_kernel_code_size(body) <= LONG_ROUND;
+}
+
+/* parts and count elements from begin on, one of each stripe at most; they need
+ * no numbers, since this is no argmax. */
+static void
+take_round(const Fold *f, Val begin, int64_t count, Part *parts)
+{
+    BeUnit *u = f->e->u;
+    for (int i = 0; i * f->lanes < count; i++) {
+        int64_t rest = count - (int64_t)i * f->lanes;
+        Val index = be_add(u, begin, be_word(u, (int64_t)i * f->lanes));
+        Val some = be_word(u, rest < f->lanes ? rest : f->lanes);
+        parts[i] = plus_lanes(f, index, some, NULL, parts[i]);
+    }
+}
+
+static Part
+reduce_in_registers(const Fold *f, int64_t extent)
+{
+    BeUnit *u = f->e->u;
+    Part parts[MAX_REGISTERS];
+    int num = IR_STRIPES / f->lanes;
+    int64_t rest = extent % IR_STRIPES;
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, extent - rest),
+                  be_word(u, IR_STRIPES), "round");
+    for (int i = 0; i < num; i++)
+        parts[i].value =
+            be_loop_carry(u, &l, be_fold_neutral(&f->by, f->lanes).value);
+    be_loop_body(u, &l);
+    take_round(f, l.index, IR_STRIPES, parts);
+    for (int i = 0; i < num; i++)
+        be_loop_next(&l, i, parts[i].value);
+    be_loop_end(u, &l);
+    for (int i = 0; i < num; i++)
+        parts[i].value = be_loop_result(&l, i);
+    take_round(f, be_word(u, extent - rest), rest, parts);
+    return fold_all_lanes(f, parts, num);
+}
+
+static Part
+reduce_in_lanes(Fold *f)
+{
+    int64_t extent;
+    if (f->ranges->count == 1 && f->by.bound <= f->lanes)
+        return reduce_register(f);
+    return has_registers(f, &extent) ? reduce_in_registers(f, extent)
+                                     : reduce_rows(f);
+}
+
 static Part
 reduce_lanes(Fold *f, int lanes)
 {
@@ -586,8 +667,7 @@ reduce_lanes(Fold *f, int lanes)
         f->stripes = lanes;
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = lanes};
     e->tile.lane = f->ranges->vars[f->ranges->count - 1];
-    Part p = f->ranges->count == 1 && f->by.bound <= lanes ? reduce_register(f)
-                                                           : reduce_rows(f);
+    Part p = reduce_in_lanes(f);
     e->tile = outer;
     return p;
 }
@@ -636,7 +716,8 @@ static Fold
 fold_of_chunks(Emit *e, const KNode *reduce)
 {
     const KRanges *r = &reduce->reduce.ranges;
-    Fold f = {.e = e, .by = be_fold_of(e, reduce), .ranges = r, .vectors = 1};
+    Fold f = {
+        .e = e, .by = be_fold_by_keys(e, reduce), .ranges = r, .vectors = 1};
     f.stripes = f.by.stripes;
     f.lanes = be_emit_choose_lanes(e, &reduce->reduce.body,
                                    be_dim_bound(e->k, r->vars[0]->extent));
@@ -709,7 +790,7 @@ void
 be_emit_reduce(Emit *e, const KNode *n)
 {
     const KRanges *r = &n->reduce.ranges;
-    Fold f = {.e = e, .by = be_fold_of(e, n), .ranges = r, .vectors = 1};
+    Fold f = {.e = e, .by = be_fold_by_keys(e, n), .ranges = r, .vectors = 1};
     f.stripes = f.by.stripes;
     int lanes = 0;
     if (e->partials) {

@@ -3,7 +3,8 @@
  *
  * The elements of x as one row: the indices of an element of
  * x[outer, axis, inner] become its number there, by which take and scatter
- * name it.
+ * name it.  Where there is one index for all of the last axes, what they hold
+ * moves together, and is what is numbered.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/messages.h"
@@ -29,6 +30,7 @@ count_dims(const Dim *dims, int64_t first, int64_t end, Dim *out)
 typedef struct Along {
     IrValue *x, *index;
     int64_t axis;
+    int last; /* axes from here on have one index, and hold what moves */
     Dim shape[IR_MAX_RANK];
 } Along;
 
@@ -45,6 +47,10 @@ match_shapes(Along *a)
             !ir_dim_equal(i->dims[k], ir_dim_const(1)))
             return false;
     }
+    a->last = x->rank;
+    while (a->last > a->axis + 1 &&
+           ir_dim_equal(i->dims[a->last - 1], ir_dim_const(1)))
+        a->last--;
     return true;
 }
 
@@ -90,17 +96,16 @@ count_on(Lower *cx, IrValue *which, Dim size, IrValue *rest, Loc loc)
     return ir_build2(cx->block, OP_add, which, rest, loc);
 }
 
-/* The numbers of the elements that are named, in x as one row, as
- * [outer, axis, inner]; NULL with a message. */
+/* x by what moves, one number each: [numbers, elements], or as one row where
+ * these are single elements; NULL with a message. */
 static IrValue *
-number_elements(Lower *cx, const Along *a, Loc loc)
+numbered(Lower *cx, const Along *a, Loc loc)
 {
-    Dim dims[3], total, size = a->x->type.dims[a->axis];
-    int rank = a->x->type.rank;
-    if (!count_dims(a->shape, 0, a->axis, &dims[0]) ||
-        !count_dims(a->shape, a->axis + 1, rank, &dims[2]) ||
-        !count_dims(a->x->type.dims, 0, rank, &total)) {
-        const IrType *x = &a->x->type;
+    const IrType *x = &a->x->type;
+    Dim dims[2], total;
+    if (!count_dims(x->dims, 0, a->last, &dims[0]) ||
+        !count_dims(x->dims, a->last, x->rank, &dims[1]) ||
+        !ir_dim_mul(dims[0], dims[1], &total)) {
         fe_error_note(cx, loc,
                       "batches have a length that is known by "
                       "distribute_from(fn(ctx) = "
@@ -110,17 +115,39 @@ number_elements(Lower *cx, const Along *a, Loc loc)
                       ir_dims_text(cx->module, x->rank, x->dims));
         return NULL;
     }
-    dims[1] = a->shape[a->axis];
-    IrValue *i = fe_tensor(fe_broadcast(cx, a->index, rank, a->shape, loc));
-    i = i ? fe_tensor(fe_reshape(cx, i, 3, dims, loc)) : NULL;
+    int rank = ir_dim_equal(dims[1], ir_dim_const(1)) ? 1 : 2;
+    return fe_tensor(fe_reshape(cx, a->x, rank, dims, loc));
+}
+
+/* The index for each of what moves, as [outer, axis, inner]. */
+static IrValue *
+index_of_each(Lower *cx, const Along *a, Loc loc)
+{
+    Dim dims[3] = {[1] = a->shape[a->axis]};
+    if (!count_dims(a->shape, 0, a->axis, &dims[0]) ||
+        !count_dims(a->shape, a->axis + 1, a->last, &dims[2]))
+        return NULL; /* numbered() has said so */
+    const Dim *own = a->index->type.dims;
+    IrValue *i = fe_tensor(fe_reshape(cx, a->index, a->last, own, loc));
+    i = i ? fe_tensor(fe_broadcast(cx, i, a->last, a->shape, loc)) : NULL;
+    return i ? fe_tensor(fe_reshape(cx, i, 3, dims, loc)) : NULL;
+}
+
+/* The numbers of what is named in x, which numbered() gives; NULL with a
+ * message. */
+static IrValue *
+number_elements(Lower *cx, const Along *a, const IrValue *numbered, Loc loc)
+{
+    IrValue *i = index_of_each(cx, a, loc);
     if (!i || !fe_check_can_emit(cx, loc))
         return NULL;
+    const Dim *dims = i->type.dims;
     i = ir_build_cast(cx->block, i, DT_i64, loc);
     IrValue *outer = ir_build_iota(cx->block, DT_i64, 3, dims, 0, loc);
     IrValue *inner = ir_build_iota(cx->block, DT_i64, 3, dims, 2, loc);
-    i = count_on(cx, outer, size, i, loc);
+    i = count_on(cx, outer, a->x->type.dims[a->axis], i, loc);
     i = count_on(cx, i, dims[2], inner, loc);
-    fe_mark_index_checked(cx, i, total);
+    fe_mark_index_checked(cx, i, numbered->type.dims[0]);
     return i;
 }
 
@@ -130,9 +157,9 @@ fe_builtin_take_along(Lower *cx, const FeArgs *in)
     Along a;
     if (!read_along(cx, in, 2, &a))
         return &fe_poison;
-    IrValue *at = number_elements(cx, &a, in->loc);
-    IrValue *all = at ? fe_flatten(cx, a.x, in->loc) : NULL;
-    if (!all)
+    IrValue *all = numbered(cx, &a, in->loc);
+    IrValue *at = all ? number_elements(cx, &a, all, in->loc) : NULL;
+    if (!at)
         return &fe_poison;
     FeValue *found = fe_take(cx, all, at, 0, in->loc);
     return fe_is_poison(found) ? found
@@ -140,7 +167,7 @@ fe_builtin_take_along(Lower *cx, const FeArgs *in)
                                             a.shape, in->loc);
 }
 
-/* x, flat, with the elements at set to values, or with them added. */
+/* x, numbered, with what is at set to values, or with them added. */
 static FeValue *
 change_elements(Lower *cx, IrValue *x, IrValue *at, IrValue *values, bool add,
                 Loc loc)
@@ -166,11 +193,14 @@ fe_builtin_put_along(Lower *cx, const FeArgs *in)
     values = values ? fe_tensor(fe_broadcast(cx, values, rank, a.shape,
                                              fe_arg_loc(in, 2)))
                     : NULL;
-    IrValue *at = values ? number_elements(cx, &a, in->loc) : NULL;
-    IrValue *all = at ? fe_flatten(cx, a.x, in->loc) : NULL;
-    if (!all)
+    IrValue *all = values ? numbered(cx, &a, in->loc) : NULL;
+    IrValue *at = all ? number_elements(cx, &a, all, in->loc) : NULL;
+    if (!at)
         return &fe_poison;
-    values = fe_tensor(fe_reshape(cx, values, 3, at->type.dims, in->loc));
+    Dim dims[4] = {at->type.dims[0], at->type.dims[1], at->type.dims[2],
+                   all->type.dims[1]};
+    int moved = all->type.rank - 1; /* axes of what moves */
+    values = fe_tensor(fe_reshape(cx, values, 3 + moved, dims, in->loc));
     FeValue *changed = values ? change_elements(cx, all, at, values,
                                                 in->name[0] == 'a', in->loc)
                               : &fe_poison;

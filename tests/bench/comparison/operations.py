@@ -155,7 +155,7 @@ OPERATIONS = {
         "torch.zeros(512, 1000).scatter_add(1, i.long(), x)", indices=(512, 200), range=(0, 1000)),
     "segment_sum": Operation(
         {"x": (5000, 256)},
-        "add_along_axis(zeros((1000, 256)), i[:, none] + zeros((5000, 256), i32), x, axis = 0)",
+        "add_along_axis(zeros((1000, 256)), i[:, none], x, axis = 0)",
         "jax.ops.segment_sum(x, i, 1000)", "torch.zeros(1000, 256).index_add(0, i, x)",
         indices=(5000,), range=(0, 1000)),
 }

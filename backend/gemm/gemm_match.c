@@ -285,13 +285,26 @@ find_overlap(const Emit *e, const Gemm *g, const KVar *sliding,
     return o;
 }
 
+/* Whether the lines of a row are packed seldom enough: anew for each block of
+ * columns, of which there are several where k is long.  Rows of A that are
+ * packed one by one are packed once for all. */
+static bool
+lines_pay(const Emit *e, const Gemm *g)
+{
+    enum { MOST_B_BYTES = 1 << 20 };
+    double k = (double)be_space_bound(e->k, &g->k);
+    double n = (double)be_dim_bound(e->k, g->n->extent);
+    double bytes = (double)dtype_info[g->contract->dtype].bytes;
+    return k <= IR_K_BLOCK || k * n * bytes <= MOST_B_BYTES;
+}
+
 static void
 find_m_lines(const Emit *e, Gemm *g)
 {
     const KVar *row = g->m.vars[g->m.count - 1];
     if (g->a.plain || !be_space_is_const(&g->k) ||
         !ir_dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
-        be_space_bound(e->k, &g->k) > IR_K_BLOCK)
+        !lines_pay(e, g))
         return;
     g->m_lines = find_overlap(e, g, row, &g->k);
     if (g->m_lines.index) {

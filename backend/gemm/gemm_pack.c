@@ -81,6 +81,92 @@ next_address(const Pack *p, BeLoop *l, int number)
         be_loop_next(l, number, be_offset_const(p->t->e->u, p->to, step));
 }
 
+/* ---- addresses ----------------------------------------------------------- */
+
+/* The words of an operand's loads where the index of a loop is 0: rounds differ
+ * from them by that index alone, so the other terms are added up once. */
+typedef struct Words {
+    const KVar *along; /* NULL: the two indices of collapsed lanes */
+    int num;
+    const KIndex *of[4];
+    Val words[4];
+} Words;
+
+/* Whether a node among those that the loop emits computes an index of x. */
+static bool
+is_found_in(const KBlock *b, const KIndex *x)
+{
+    for (const KNode *n = b->first; n; n = n->next) {
+        const KVar *own = n->kind == K_DIV || n->kind == K_MOD ? n->divide.var
+                          : n->kind == K_PICK                  ? n->pick.var
+                                                               : NULL;
+        for (int i = 0; own && i < x->num_terms; i++)
+            if (x->terms[i].var == own)
+                return true;
+    }
+    return false;
+}
+
+static bool
+is_found_in_loop(const Pack *p, const KIndex *x)
+{
+    const Gemm *g = p->t->gemm;
+    return is_found_in(&p->t->e->k->body, x) ||
+           is_found_in(&g->loop->loop.body, x) ||
+           is_found_in(&g->contract->contract.body, x);
+}
+
+/* The words; the index along which the loop goes is set. */
+static void
+add_words(const Pack *p, const KBlock *b, Words *w)
+{
+    enum { MOST = sizeof w->of / sizeof w->of[0] };
+    for (const KNode *n = b->first; n && w->num < MOST; n = n->next) {
+        if (n->kind != K_LOAD || !be_slice_contains(&p->operand->slice, n) ||
+            is_found_in_loop(p, &n->load.at))
+            continue;
+        w->of[w->num] = &n->load.at;
+        w->words[w->num++] = be_address_of(p->t->e, &n->load.at).base;
+    }
+}
+
+/* Before a loop over the products or places of p. */
+static void
+find_words(const Pack *p, const KVar *along, Words *w)
+{
+    Emit *e = p->t->e;
+    *w = (Words){.along = along};
+    if (along)
+        e->indices[along->id] = (EmitIndex){.base = be_emit_word(e, 0)};
+    else
+        be_emit_set_collapsed(e, be_emit_word(e, 0));
+    add_words(p, &p->t->gemm->contract->contract.body, w);
+}
+
+/* In a round. */
+static void
+begin_words(const Pack *p, const Words *w, Val index)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    for (int i = 0; i < w->num; i++) {
+        EmitCarried here = {w->of[i], w->words[i]};
+        if (w->along) {
+            Val step = be_emit_dim(e, be_index_coef(w->of[i], w->along));
+            here.word = be_add(u, here.word, be_mul(u, step, index));
+        }
+        VEC_PUSH(e->arena, e->carried, here);
+    }
+}
+
+static void
+end_words(const Pack *p, const Words *w)
+{
+    p->t->e->carried.len -= w->num;
+}
+
+/* ---- runs of products ---------------------------------------------------- */
+
 /* Products whose last index is begin .. end, the first having number `at`. */
 static void
 pack_run(Pack *p, Val begin, Val end, Val at)
@@ -89,18 +175,22 @@ pack_run(Pack *p, Val begin, Val end, Val at)
     BeUnit *u = e->u;
     const KVar *last = be_gemm_last_product(p->t);
     BeLoop l;
+    Words words;
     emit_of_products(p, false);
+    find_words(p, last, &words);
     Val to = first_address(p, at);
     be_loop_begin(u, &l, begin, end, be_emit_word(e, p->step), "k");
     Val number = be_loop_carry(u, &l, at);
     carry_address(p, &l, to);
     be_loop_body(u, &l);
     e->indices[last->id] = (EmitIndex){.base = l.index};
+    begin_words(p, &words, l.index);
     if (p->step > 1 && !be_gemm_has_whole(p->t, p->step))
         e->tile.mask[0] =
             be_emit_first_lanes(e, be_sub(u, end, l.index), p->step);
     emit_of_products(p, true);
     p->pack(p, number);
+    end_words(p, &words);
     be_loop_next(&l, 0, be_add(u, number, be_emit_word(e, p->step)));
     next_address(p, &l, 1);
     be_loop_end(u, &l);
@@ -308,7 +398,9 @@ pack_line(Pack *p, Val size)
     Emit *e = p->t->e;
     BeUnit *u = e->u;
     BeLoop l;
+    Words words;
     emit_of_products(p, false);
+    find_words(p, e->tile.collapsed ? NULL : e->tile.lane, &words);
     Val to = first_address(p, be_emit_word(e, 0));
     be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
                   "place");
@@ -316,8 +408,10 @@ pack_line(Pack *p, Val size)
     be_loop_body(u, &l);
     e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
     set_places(e, l.index);
+    begin_words(p, &words, l.index);
     emit_of_products(p, true);
     p->pack(p, l.index);
+    end_words(p, &words);
     next_address(p, &l, 0);
     be_loop_end(u, &l);
 }
@@ -377,6 +471,8 @@ pack_k_line(Pack *p, Val size)
     const KernelSlice *needs = &p->operand->slice;
     const Gemm *of = p->t->gemm;
     BeLoop l;
+    Words words;
+    find_words(p, e->tile.collapsed ? NULL : e->tile.lane, &words);
     Val to = first_address(p, be_emit_word(e, 0));
     be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
                   "place");
@@ -384,10 +480,12 @@ pack_k_line(Pack *p, Val size)
     be_loop_body(u, &l);
     e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
     set_places(e, l.index);
+    begin_words(p, &words, l.index);
     be_emit_slice(e, needs, &e->k->body);
     be_emit_slice(e, needs, &of->loop->loop.body);
     be_emit_slice(e, needs, &of->contract->contract.body);
     p->pack(p, l.index);
+    end_words(p, &words);
     next_address(p, &l, 0);
     be_loop_end(u, &l);
 }

@@ -502,8 +502,9 @@ make_plan(const Problem *x, GemmLayoutKind a, GemmLayoutKind b, GemmPlan *plan)
     *plan = (GemmPlan){.a.kind = a, .b.kind = b};
     plan->lanes = choose_lanes(x);
     plan->vectors = choose_vectors(plan->lanes, x->n);
-    plan->kc = x->k > IR_K_BLOCK ? IR_K_BLOCK : x->k;
-    plan->k_blocked = x->k > IR_K_BLOCK;
+    bool is_whole = x->k <= IR_K_BLOCK || a == GEMM_M_LINES;
+    plan->kc = is_whole ? x->k : IR_K_BLOCK;
+    plan->k_blocked = !is_whole;
     if (!can_lay_out_a(x, plan) || !can_lay_out_b(x, plan))
         return false;
     plan->mr = choose_mr(x, plan);

@@ -5,7 +5,7 @@
  * update: nr elements of B, a vector or some, times an element of A for each of
  * mr rows, added to accumulators in registers.  It reads A and B by the plan's
  * layouts and leaves the accumulators in memory.  A call adds at most one block
- * of k (D2).
+ * of k (D2), but along im2col lines all of them, one after the other.
  *
  * The loop over k is unrolled: what it does beside the multiplications takes
  * slots of the front end, of which a core has half where a neighbour runs on
@@ -348,6 +348,32 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     end_k_loop(a, &l, acc);
 }
 
+/* The k from begin to end, which need not be those of whole lines. */
+static void
+accumulate_m_block(const MicroKernel *a, Val begin, Val end, Val *acc)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    const GemmPlan *plan = a->plan;
+    Val run = be_emit_word(e, a->m_lines->run);
+    bool in_full = a->m_lines->run % unroll_factor(plan) == 0;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, NULL, "run");
+    carry_sums(a, &l, acc);
+    be_loop_body(u, &l);
+    Val line = LLVMBuildUDiv(b, l.index, run, "");
+    Val first = LLVMBuildURem(b, l.index, run, "");
+    Val before = be_mul(u, line, be_emit_word(e, plan->a.line_size));
+    Products some = {.step = 1};
+    some.rows = element_at(a, a->params[UKERNEL_A], be_add(u, before, first));
+    some.columns = columns_at(a, l.index);
+    Val in_line = be_sub(u, run, first);
+    l.step = be_min(u, in_line, be_sub(u, end, l.index));
+    add_products(a, some, be_emit_word(e, 0), l.step, in_full, acc);
+    end_k_loop(a, &l, acc);
+}
+
 /* k .. k + count along a line; the first has number `first` there. */
 static void
 accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
@@ -507,6 +533,28 @@ be_gemm_store_tile(Emit *e, const Gemm *g, const GemmPlan *plan,
     store_tile(&a, g, sums);
 }
 
+/* Block after block of k along im2col lines along m, each added to the sums of
+ * those before. */
+static void
+multiply_m_blocks(MicroKernel *a, const Gemm *g)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    Val acc[BE_MAX_CARRIED], all = a->params[UKERNEL_K];
+    Val size = be_emit_word(e, IR_K_BLOCK);
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), all, size, "block");
+    be_loop_body(u, &l);
+    for (int i = 0; i < a->plan->mr * a->plan->vectors; i++)
+        acc[i] = be_zero(a->vector);
+    Val end = be_min(u, be_add(u, l.index, size), all);
+    accumulate_m_block(a, l.index, end, acc);
+    a->params[UKERNEL_ACCUMULATE] =
+        be_icmp(u, LLVMIntNE, l.index, be_emit_word(e, 0));
+    store_tile(a, g, acc);
+    be_loop_end(u, &l);
+}
+
 static bool
 is_far(const Emit *e, const KArray *array)
 {
@@ -558,11 +606,38 @@ be_gemm_micro_kernel_begin(Emit *e, Val *params)
     return fn;
 }
 
+/* The sums of one block of k. */
+static void
+accumulate(MicroKernel *a, Val *acc)
+{
+    int num = a->plan->mr * a->plan->vectors;
+    for (int i = 0; i < num; i++)
+        acc[i] = be_zero(a->vector);
+    switch (a->plan->a.kind) {
+    case GEMM_K_LINES:
+        accumulate_k_lines(a, acc);
+        break;
+    case GEMM_M_LINES:
+        accumulate_m_lines(a, acc);
+        break;
+    case GEMM_IN_PLACE:
+    case GEMM_ALONG_K:
+    case GEMM_GROUPS:
+    case GEMM_TILES:
+        accumulate_k(a, acc);
+        break;
+    case GEMM_PANELS:
+        UNREACHABLE("A in panels");
+    }
+}
+
 Val
 be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
 {
     BeUnit *u = e->u;
-    MicroKernel a = {.e = e, .plan = plan, .adds = plan->k_blocked};
+    MicroKernel a = {.e = e, .plan = plan};
+    bool has_blocks = plan->kc > IR_K_BLOCK; /* of its own */
+    a.adds = plan->k_blocked || has_blocks;
     a.m_lines = &g->m_lines;
     a.k_lines = &g->k_lines;
     a.type = be_emit_type(e, g->contract->dtype);
@@ -572,30 +647,16 @@ be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
     a.in_full = be_gemm_k_is_multiple(g, unroll_factor(plan));
     Val fn = be_gemm_micro_kernel_begin(e, a.params);
     Val acc[BE_MAX_CARRIED];
-    int num = plan->mr * plan->vectors;
-    for (int i = 0; i < num; i++)
-        acc[i] = be_zero(a.vector);
     if (plan->k_blocked)
         prefetch_c(&a, 0);
     else if (writes_far(e, g, plan))
         prefetch_c(&a, plan->mr);
-    switch (plan->a.kind) {
-    case GEMM_K_LINES:
-        accumulate_k_lines(&a, acc);
-        break;
-    case GEMM_M_LINES:
-        accumulate_m_lines(&a, acc);
-        break;
-    case GEMM_IN_PLACE:
-    case GEMM_ALONG_K:
-    case GEMM_GROUPS:
-    case GEMM_TILES:
-        accumulate_k(&a, acc);
-        break;
-    case GEMM_PANELS:
-        UNREACHABLE("A in panels");
+    if (has_blocks) {
+        multiply_m_blocks(&a, g);
+    } else {
+        accumulate(&a, acc);
+        store_tile(&a, g, acc);
     }
-    store_tile(&a, g, acc);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
     return fn;

@@ -186,6 +186,22 @@ static const CodegenCase cases[] = {
      "%x: T[1, 2, 121, 12] per_replica = conv %a, %b {low=[0, 0] "
      "dims=[2, 121] step=[1, 1]}\n"
      "%r: T[1, 2, 121, 12] per_replica = abs %x"},
+    /* ... of several blocks of products, which end within a line: the result
+     * itself, and what is computed from it */
+    {"T[2, 2, 19, 20]",
+     {"T[2, 2, 19, 40]", "T[5, 3, 40, 20]"},
+     "%r: T[2, 2, 19, 20] per_replica = conv %a, %b {low=[2, 1] dims=[2, 19] "
+     "step=[1, 1]}"},
+    {"T[n, 3, 12, 33]",
+     {"T[n, 6, 24, 49]", "T[5, 5, 49, 33]", "T[33]"},
+     "%x: T[n, 3, 12, 33] per_replica = conv %a, %b {low=[2, 2] dims=[3, 12] "
+     "step=[2, 2]}\n"
+     "%r: T[n, 3, 12, 33] per_replica = add %x, %c"},
+    {"T[1, 1, 16, 8]",
+     {"T[1, 1, 18, 172]", "T[1, 3, 172, 8]"},
+     "%x: T[1, 1, 16, 8] per_replica = conv %a, %b {low=[0, 0] dims=[1, 16] "
+     "step=[1, 1]}\n"
+     "%r: T[1, 1, 16, 8] per_replica = abs %x"},
     /* summed over windows: runs of rows, whole and in parts of a run */
     {"T[2, 2, 18, 20]",
      {"T[n, 6, 6, 18]", "T[n, 6, 6, 20]"},

@@ -280,7 +280,7 @@ lay_out_a(const Problem *x, GemmPlan *plan)
         a->stride = g->m_lines.stride * g->m_lines.elements;
         a->group = m_lines_group(x, plan);
         a->line_size = m_line_size(x, plan, a->group);
-        a->size = g->m_lines.lines * a->line_size;
+        a->size = g->m_lines.lines * a->line_size + plan->lanes;
         break;
     case GEMM_ALONG_K:
         a->stride = be_gemm_round_up(plan->kc, plan->lanes) + plan->lanes;

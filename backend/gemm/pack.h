@@ -27,8 +27,41 @@ const KVar *be_gemm_last_product(const GemmCode *t);
 /* Whether its extent is a multiple of n. */
 bool be_gemm_has_whole(const GemmCode *t, int n);
 
+/* Emits the nodes of the contraction that compute the operand and vary along
+ * the last index of the products, or do not. */
+void be_gemm_emit_products(const Pack *p, bool inner);
+
+/* Where product number `at` is packed; NULL: p's pack knows. */
+Val be_gemm_first_address(const Pack *p, Val at);
+/* Lets a loop over products carry it, */
+void be_gemm_carry_address(Pack *p, BeLoop *l, Val to);
+/* and gives it to the next round; `number` is that of the carried value. */
+void be_gemm_next_address(const Pack *p, BeLoop *l, int number);
+
+/* The words of an operand's loads where the index of a loop is 0: rounds differ
+ * from them by that index alone, so the other terms are added up once. */
+typedef struct PackWords {
+    const KVar *along; /* NULL: the two indices of collapsed lanes */
+    int num;
+    const KIndex *of[4];
+    Val words[4];
+} PackWords;
+
+/* Before a loop over the products or places of p, */
+void be_gemm_find_words(const Pack *p, const KVar *along, PackWords *w);
+/* in a round of it, */
+void be_gemm_begin_words(const Pack *p, const PackWords *w, Val index);
+/* and at the end of the round. */
+void be_gemm_end_words(const Pack *p, const PackWords *w);
+
 /* Packs the products begin .. end, in runs of the last index. */
 void be_gemm_pack_products(Pack *p, Val begin, Val end);
+
+/* Stores a vector of the operand at p's address. */
+PackProduct be_gemm_pack_row;
+
+/* Packs the lines along m of rows first .. end of a group, for all k. */
+void be_gemm_pack_m_lines(GemmCode *t, Val first, Val end);
 
 /* What follows a row of `count` packed products. */
 typedef void EndRow(Pack *p, Val count);

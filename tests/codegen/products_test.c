@@ -294,6 +294,30 @@ static const CodegenCase cases[] = {
      "%x: T[3, 3, 16, 32] per_replica = conv_weights %a, %b {low=[1, 1] "
      "dims=[3, 3] step=[1, 1] groups=2}\n"
      "%r: T[3, 3, 16, 32] per_replica = sub %c, %x"},
+    /* ... along lines, whose places are apart: narrower than a register, wider
+     * and no multiple of it, with several blocks; a single axis */
+    {"T[2, 3, 18, 20]",
+     {"T[2, 3, 18, 20]", "T[3, 3, 5, 20]"},
+     "%r: T[2, 3, 18, 20] per_replica = conv %a, %b {low=[1, 1] "
+     "dims=[3, 18] step=[1, 1] groups=4}"},
+    {"T[n, 2, 17, 10]",
+     {"T[n, 4, 34, 42]", "T[5, 5, 21, 10]", "T[10]"},
+     "%x: T[n, 2, 17, 10] per_replica = conv %a, %b {low=[2, 2] "
+     "dims=[2, 17] step=[2, 2] groups=2}\n"
+     "%r: T[n, 2, 17, 10] per_replica = add %x, %c"},
+    {"T[3, 3, 5, 20]",
+     {"T[2, 3, 18, 20]", "T[2, 3, 18, 20]"},
+     "%r: T[3, 3, 5, 20] per_replica = conv_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1] groups=4}"},
+    {"T[5, 3, 21, 10]",
+     {"T[n, 4, 34, 42]", "T[n, 2, 17, 10]"},
+     "%x: T[5, 3, 21, 10] per_replica = conv_weights %a, %b {low=[2, 1] "
+     "dims=[5, 3] step=[2, 2] groups=2}\n"
+     "%r: T[5, 3, 21, 10] per_replica = abs %x"},
+    {"T[n, 40, 12]",
+     {"T[n, 40, 36]", "T[3, 18, 12]"},
+     "%r: T[n, 40, 12] per_replica = conv %a, %b {low=[1] dims=[40] "
+     "step=[1] groups=2}"},
     /* few rows, so that columns are read in place */
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},

@@ -133,12 +133,57 @@ most_rows(const Emit *e)
     return rows;
 }
 
+/* The contraction in a vector loop at the end of the kernel, and that loop's
+ * index; NULL: there is none. */
+static const KNode *
+contraction_in_lanes(const Emit *e, const KVar **lane)
+{
+    const KNode *loop = e->k->body.last;
+    if (!loop || loop->kind != K_LOOP || !loop->loop.vector)
+        return NULL;
+    *lane = loop->loop.ranges.vars[0];
+    for (const KNode *n = loop->loop.body.first; n; n = n->next)
+        if (n->kind == K_CONTRACT && n->contract.ranges.count)
+            return n;
+    return NULL;
+}
+
+/* Whether lanes read a matrix with a stride, and each row one of its own, as in
+ * a batch of matrices times vectors: rows then share nothing, and a row alone
+ * reads along the products and transposes. */
+static bool
+has_matrix_of_row(const Emit *e)
+{
+    const Dim none = ir_dim_const(0), one = ir_dim_const(1);
+    const KRanges *grid = &e->k->grid;
+    const KVar *lane, *row = grid->vars[grid->count - 1];
+    const KNode *contract = contraction_in_lanes(e, &lane);
+    bool has_matrix = false;
+    if (!contract)
+        return false;
+    const KRanges *r = &contract->contract.ranges;
+    for (const KNode *n = contract->contract.body.first; n; n = n->next) {
+        if (n->kind != K_LOAD)
+            continue;
+        Dim along = be_index_coef(&n->load.at, lane);
+        if (ir_dim_equal(along, none))
+            continue;
+        if (ir_dim_equal(be_index_coef(&n->load.at, row), none))
+            return false;
+        Dim product = be_index_coef(&n->load.at, r->vars[r->count - 1]);
+        has_matrix |= !ir_dim_equal(along, one) && ir_dim_equal(product, one);
+    }
+    return has_matrix;
+}
+
 /* Prefers a number that divides the extent. */
 static int
 choose_rows(const Emit *e)
 {
     const KRanges *grid = &e->k->grid;
     int most = most_rows(e);
+    if (has_matrix_of_row(e))
+        return 1;
     Dim extent = grid->vars[grid->count - 1]->extent;
     if (!ir_dim_is_const(extent))
         return most;

@@ -393,6 +393,16 @@ static const CodegenCase cases[] = {
      {"T[n, 64]", "T[64, 1]", "T[1]"},
      "%x: T[n, 1] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}\n"
      "%r: T[n, 1] per_replica = add %x, %c"},
+    /* ... of each of a batch, with strips of products that are left */
+    {"T[20, 45]",
+     {"T[20, 45, 39]", "T[20, 39]"},
+     "%r: T[20, 45] per_replica = dot %a, %b {contract_x=[2] "
+     "contract_y=[1] batch_x=[0] batch_y=[0]}"},
+    {"T[n, 33]",
+     {"T[n, 33, 520]", "T[n, 520]", "T[33]"},
+     "%x: T[n, 33] per_replica = dot %a, %b {contract_x=[2] "
+     "contract_y=[1] batch_x=[0] batch_y=[0]}\n"
+     "%r: T[n, 33] per_replica = add %x, %c"},
     {"T[45]",
      {"T[45, 1043]", "T[1043]"},
      "%r: T[45] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},

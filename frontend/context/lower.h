@@ -51,6 +51,7 @@ struct FeDivergence {
     const char *what;    /* "if", "while", "for" */
     Loc loc;             /* the condition */
     const AstNode *cond; /* the same; NULL where none is written */
+    FeScope *scope;      /* the names in cond */
     bool is_else;        /* where it does not hold */
     IrOp *op;            /* its regions are what is lowered */
     VEC(int64_t) sites;  /* of random numbers in it that count its turns */

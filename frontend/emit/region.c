@@ -3,9 +3,11 @@
  */
 #include "frontend/emit/region.h"
 
+#include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/operand.h"
+#include "frontend/emit/type_of.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 
@@ -43,22 +45,47 @@ fe_divergence(const Lower *cx)
     return cx->divergence;
 }
 
+bool
+fe_differs(Lower *cx, const AstNode *n)
+{
+    IrType t;
+    FeMark mark = fe_mark(cx);
+    FeValue *v = fe_eval(cx, n);
+    bool found = fe_type_of(cx, v, &t) && t.locality == LOCAL_PER_REPLICA;
+    fe_rewind(cx, &mark);
+    return found;
+}
+
+/* The one side of d's condition that differs, where the condition is made of
+ * two and a sum of this one would be the same on all; or NULL. */
+static const AstNode *
+side_that_differs(Lower *cx, const FeDivergence *d)
+{
+    if (!d->cond || d->cond->kind != AST_BINARY)
+        return NULL;
+    const AstNode *left = d->cond->binary.left, *right = d->cond->binary.right;
+    FeRegion saved = fe_region_enter(cx, cx->block, cx->context);
+    cx->scope = d->scope;
+    cx->divergence = NULL;
+    bool on_left = fe_differs(cx, left), on_right = fe_differs(cx, right);
+    fe_region_leave(cx, &saved);
+    const AstNode *side = on_left ? left : right;
+    bool is_id =
+        side->kind == AST_NAME && strcmp(side->name.text, "replica_id") == 0;
+    return on_left == on_right || side->kind == AST_BINARY || is_id ? NULL
+                                                                    : side;
+}
+
 /* The condition of a value that is the same on all replicas: of l > 1.0,
  * all_reduce(sum, l) > 1.0. */
 static const char *
 same_condition(Lower *cx, const FeDivergence *d)
 {
-    const AstNode *c = d->cond, *part = c;
-    if (c && c->kind == AST_BINARY)
-        part = c->binary.left->kind == AST_NUMBER ? c->binary.right
-                                                  : c->binary.left;
-    bool is_id = part && part->kind == AST_NAME &&
-                 strcmp(part->name.text, "replica_id") == 0;
-    const char *text = part && part != c && part->kind != AST_BINARY && !is_id
-                           ? fe_edit(cx, c->loc, part->loc,
-                                     fe_format(cx, "all_reduce(sum, %s)",
-                                               fe_ast_text(cx->arena, part)))
-                           : NULL;
+    const AstNode *side = side_that_differs(cx, d);
+    const char *text = side ? fe_edit(cx, d->cond->loc, side->loc,
+                                      fe_format(cx, "all_reduce(sum, %s)",
+                                                fe_ast_text(cx->arena, side)))
+                            : NULL;
     return text ? fe_format(cx,
                             "this condition differs among the replicas: write "
                             "%s, which is the same on all",

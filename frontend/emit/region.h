@@ -49,6 +49,8 @@ IrOp *fe_nested_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands,
 /* The per-replica control flow around this place, or NULL.  Collectives are
  * refused there, with its name in the message. */
 const FeDivergence *fe_divergence(const Lower *cx);
+/* Whether n, evaluated here, differs among the replicas.  It leaves nothing. */
+bool fe_differs(Lower *cx, const AstNode *n);
 /* Checks that all replicas reach this place: that no condition around differs
  * among them. what names the collective ("all_reduce"). */
 bool fe_check_together(Lower *cx, const char *what, Loc loc);

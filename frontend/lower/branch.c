@@ -101,6 +101,7 @@ lower_side(Lower *cx, IrOp *op, int region, FeBranch *branch, const void *data,
                                .what = "if",
                                .loc = op->loc,
                                .cond = is_written ? cond : NULL,
+                               .scope = cx->scope,
                                .is_else = region == 1,
                                .op = op};
     FeRegion saved = fe_region_enter(cx, op->regions[region], cx->context);

@@ -283,6 +283,7 @@ try_lower(Lower *cx, Loop *l, IrOp **op)
                                .what = l->kind->what,
                                .loc = l->loc,
                                .cond = l->cond,
+                               .scope = cx->scope,
                                .op = *op};
     if (l->kind->op == OP_while)
         outcome = lower_condition(cx, l, &divergence, (*op)->regions[0]);

@@ -5,13 +5,10 @@
  * Of w - g the gradient g is to be summed and not w, which all have: it would
  * count once for each replica.  So terms are looked at one by one.
  */
-#include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
 #include "frontend/emit/region.h"
-#include "frontend/emit/type_of.h"
 #include "frontend/vars/vars.h"
-#include "ir/rules/locality.h"
 
 #include <string.h>
 
@@ -21,18 +18,6 @@ mentions(const AstNode *n, const char *var)
 {
     const char *dot = strrchr(var, '.');
     return fe_ast_mentions(n, dot ? dot + 1 : var);
-}
-
-/* Evaluates n for its type alone. */
-static bool
-differs(Lower *cx, const AstNode *n)
-{
-    IrType t;
-    FeMark mark = fe_mark(cx);
-    FeValue *v = fe_eval(cx, n);
-    bool found = fe_type_of(cx, v, &t) && t.locality == LOCAL_PER_REPLICA;
-    fe_rewind(cx, &mark);
-    return found;
 }
 
 static bool
@@ -58,7 +43,7 @@ static const char *
 terms_summed(Lower *cx, const AstNode *n, const char *var)
 {
     const char *text = fe_ast_text(cx->arena, n);
-    if (!differs(cx, n))
+    if (!fe_differs(cx, n))
         return text;
     if (!is_sum(n) && scales_sum(n, var))
         return NULL;
@@ -67,7 +52,8 @@ terms_summed(Lower *cx, const AstNode *n, const char *var)
     const AstNode *right = n->binary.right;
     const char *x = terms_summed(cx, n->binary.left, var);
     const char *y = terms_summed(cx, right, var);
-    bool wraps = is_sum(right) && (mentions(right, var) || !differs(cx, right));
+    bool wraps =
+        is_sum(right) && (mentions(right, var) || !fe_differs(cx, right));
     return x && y ? fe_format(cx, wraps ? "%s %s (%s)" : "%s %s %s", x,
                               fe_ast_op_text(n->binary.op), y)
                   : NULL;

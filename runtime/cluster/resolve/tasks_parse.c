@@ -51,7 +51,7 @@ static const char *
 wrong_address(Arena *a, const char *text, int first_port)
 {
     const char *colon = end_of_host(text);
-    if (!colon)
+    if (!colon || strstr(text, "://"))
         return message_printf(a, "\"%s\" is no HOST:PORT", text);
     bool closed = *text == '[' && colon[-1] == ']';
     if (memchr(text, ':', (size_t)(colon - text)) && !closed)

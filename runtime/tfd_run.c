@@ -386,7 +386,7 @@ check_count(Arena *a, const Options *o)
                               : rt_task_counts_parse(a, "-n", text, &counts);
 }
 
-/* Without a plan, the options say which kind of job it is. */
+/* Without a plan, the options and the cluster say which kind of job it is. */
 static Status
 print_resolved(Arena *a, const Options *o, Plan **plan)
 {
@@ -395,7 +395,8 @@ print_resolved(Arena *a, const Options *o, Plan **plan)
     const char *option;
     TRY(check_count(a, o));
     TRY(take_start(o, &start));
-    bool has_role = rt_options_have_role(&start.resolve, &option);
+    bool has_role = rt_options_have_role(&start.resolve, &option) ||
+                    rt_cluster_has_role(a, rt_environment(), &start.resolve);
     if (options_operand(o)) {
         TRY(plan_read(a, options_operand(o), plan));
         TRY(check_own_uses(o, *plan));

@@ -428,6 +428,25 @@ options_speak_of_tasks(void **state)
     assert_string_equal(option, "--coordinate");
 }
 
+#define OWN(task)                                                              \
+    "TF_CONFIG={\"cluster\":{\"chief\":[\"a:1\"],\"ps\":[\"b:1\"]},\"task\":{" \
+    "\"type\":\"" task "\",\"index\":0}}"
+
+/* Without a plan, by which tfd-run --resolve would know. */
+static void
+clusters_speak_of_tasks(void **state)
+{
+    static const char *const set[][2] = {{OWN("ps")},      {OWN("evaluator")},
+                                         {OWN("chief")},   {"TF_CONFIG={}"},
+                                         {"TF_CONFIG=ps"}, {"RANK=0"}};
+    RtResolveOptions options = {.rank = -1};
+    (void)state;
+    for (int i = 0; i < (int)(sizeof set / sizeof *set); i++)
+        assert_int_equal(
+            rt_cluster_has_role(arena, environment_of(set[i]), &options),
+            i < 2);
+}
+
 /* ---- where others reach it ----------------------------------------------- */
 
 static void
@@ -460,6 +479,7 @@ main(void)
         cmocka_unit_test(it_says_where_from),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(options_speak_of_tasks),
+        cmocka_unit_test(clusters_speak_of_tasks),
         cmocka_unit_test(routing_knows_the_own_address),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -268,12 +268,17 @@ rt_check_own_task(const char *from, const RtTasks *t)
                       from);
 }
 
-/* A role without replicas. */
+bool
+rt_has_no_replicas(const RtTasks *t)
+{
+    return t->type &&
+           (strcmp(t->type, "ps") == 0 || strcmp(t->type, "evaluator") == 0);
+}
+
 static Status
 refuse_role(const char *from, const RtTasks *t)
 {
-    bool evaluates = strcmp(t->type, "evaluator") == 0;
-    if (!evaluates && strcmp(t->type, "ps") != 0)
+    if (!rt_has_no_replicas(t))
         return OK;
     return status_new(STATUS_INPUT,
                       "%s makes this process %s %d, which is for strategy "

@@ -31,6 +31,8 @@ Status rt_check_task_option(RtEnvironment env,
 Status rt_find_tasks(Arena *a, RtEnvironment env,
                      const RtResolveOptions *options, const char **from,
                      RtTasks **out) MUST_USE;
+/* Whether this process's task is one that parameter servers alone have. */
+bool rt_has_no_replicas(const RtTasks *t);
 /* That a cluster says which task this process is. */
 Status rt_check_own_task(const char *from, const RtTasks *t) MUST_USE;
 /* That no task of a job (or NULL) is missing. */

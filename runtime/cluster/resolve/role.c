@@ -426,6 +426,17 @@ rt_options_have_role(const RtResolveOptions *o, const char **option)
     return *option;
 }
 
+bool
+rt_cluster_has_role(Arena *a, RtEnvironment env, const RtResolveOptions *o)
+{
+    const char *from;
+    RtTasks *t = NULL;
+    Status st = rt_find_tasks(a, env, o, &from, &t);
+    bool has = !st && t && rt_has_no_replicas(t);
+    status_free(st);
+    return has;
+}
+
 static Status
 check_options(const RtResolveOptions *o)
 {

@@ -18,6 +18,11 @@ const char *rt_task_name(Arena *a, RtRole role, int index);
 /* Whether the options speak of tasks; *option gets the first one that does. */
 bool rt_options_have_role(const RtResolveOptions *options, const char **option);
 
+/* Whether TF_CONFIG, or the file of --cluster, makes this process a server or
+ * an evaluator, which no other job has.  False of what cannot be read. */
+bool rt_cluster_has_role(Arena *a, RtEnvironment env,
+                         const RtResolveOptions *options);
+
 /* Role, index, numbers and addresses of *task are set, the rest of it is zero;
  * spec has the facts.  has_key: the job has one, so that it need not be on
  * loopback.  Failures as of rt_resolve. */

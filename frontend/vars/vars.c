@@ -156,6 +156,29 @@ check_sync(Lower *cx, const IrVar *v, Loc loc)
     return false;
 }
 
+/* Whether the variable's dtype has the sum or mean that is its aggregation.
+ * With one copy a mean of integers is made when replicas write (semantics.def).
+ */
+static bool
+check_aggregate(Lower *cx, const IrVar *v, const AstNode *n)
+{
+    DType t = v->type.dtype;
+    bool is_mean = v->agg == AGG_mean;
+    bool has_sum = dtype_is_float(t) || dtype_is_int(t);
+    bool has_mean =
+        dtype_is_float(t) || (dtype_is_int(t) && has_one_copy(cx->module));
+    if (is_mean ? has_mean : has_sum || v->agg != AGG_sum)
+        return true;
+    fe_error_note(
+        cx, n->var.aggregate->loc,
+        fe_format(cx, "declare it %s, or aggregate(%s)",
+                  is_mean ? "f32" : "i32", has_sum ? "sum" : "first"),
+        "a %s is no %s: the variable \"%s\" cannot have aggregate(%s)",
+        ir_words[WORDS_AGG][v->agg], dtype_info[t].name, v->name,
+        ir_words[WORDS_AGG][v->agg]);
+    return false;
+}
+
 static bool
 read_attributes(Lower *cx, IrVar *v, const AstNode *n)
 {
@@ -165,17 +188,7 @@ read_attributes(Lower *cx, IrVar *v, const AstNode *n)
         v->sync = SYNC_ON_WRITE;
     if (n->var.sync && !check_sync(cx, v, n->var.sync->loc))
         return false;
-    /* With one copy a mean is made when replicas write (semantics.def). */
-    if (v->agg == AGG_mean && !dtype_is_float(v->type.dtype) &&
-        !has_one_copy(cx->module)) {
-        fe_error_note(cx, n->var.aggregate->loc,
-                      "declare it f32, or aggregate(sum)",
-                      "a mean is no %s: the variable \"%s\" cannot have "
-                      "aggregate(mean)",
-                      dtype_info[v->type.dtype].name, v->name);
-        return false;
-    }
-    return true;
+    return check_aggregate(cx, v, n);
 }
 
 /* Trainable are variables that may have a gradient; not those that each replica

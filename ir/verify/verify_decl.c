@@ -136,6 +136,22 @@ check_server(Verify *v, const IrVar *var)
                            var->name);
 }
 
+/* Integers have no mean, but where there is one copy a step may write what is
+ * the same on all replicas (verify_locality.c).  Bools have no sum either. */
+static void
+check_aggregation(Verify *v, const IrVar *var)
+{
+    DType t = var->type.dtype;
+    bool is_int = dtype_is_int(t), is_mean = var->agg == AGG_mean;
+    bool allows = dtype_is_float(t) ||
+                  (is_int && ir_strategy_info[v->module->strategy].central);
+    if ((is_mean && !allows) || (var->agg == AGG_sum && t == DT_bool))
+        ir_verify_error_at(v, var->loc,
+                           "the variable \"%s\" of %s is not aggregated by %s",
+                           var->name, is_int ? "integers" : "bools",
+                           ir_words[WORDS_AGG][var->agg]);
+}
+
 static void
 check_var(Verify *v, const IrVar *var)
 {
@@ -144,14 +160,7 @@ check_var(Verify *v, const IrVar *var)
         !ir_type_bytes(v->module, &var->type, &bytes))
         ir_verify_error_at(v, var->loc, "the variable \"%s\" has no fixed size",
                            var->name);
-    /* with one copy, writes of replicas are averaged: verify_locality.c */
-    if (var->agg == AGG_mean && !dtype_is_float(var->type.dtype) &&
-        !ir_strategy_info[v->module->strategy].central)
-        ir_verify_error_at(
-            v, var->loc,
-            "the variable \"%s\" of integers is not aggregated by "
-            "mean",
-            var->name);
+    check_aggregation(v, var);
     if (var->type.locality == LOCAL_ON)
         ir_verify_var(v, var->type.on, var->loc);
     if (var->colocate)

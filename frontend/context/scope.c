@@ -645,7 +645,10 @@ member_note(Lower *cx, const FeScope *space, const char *what, const char *name,
     if (near)
         return ours_note(cx, name, near, args);
     const char *call = call_note(cx, name, args);
-    return call ? call : fe_elsewhere_note(cx, what, name);
+    bool is_strategy = strcmp(what, "strategy") == 0;
+    return call ? call
+                : fe_elsewhere_note(
+                      cx, is_strategy ? "tf.distribute.Strategy" : what, name);
 }
 
 FeValue *

@@ -31,8 +31,9 @@ static const struct {
     {"struct", "did you mean module?"},
     {"foreach", "did you mean for?"},
     {"with",
-     "leave it out, and the braces of its block: only what grad(loss, vars) is "
-     "asked for has gradients, and stop_gradient(x) has none"},
+     "leave it out, and the braces of its block: all of a file is in the scope "
+     "of its strategy, only what grad(loss, vars) is asked for has gradients, "
+     "and stop_gradient(x) has none"},
 };
 
 /* The word of a token that is a name, or the reserved "with". */

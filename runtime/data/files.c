@@ -97,13 +97,19 @@ add_matches(RtNode *n, const char *text, const char *dir)
     return OK;
 }
 
-/* A path of the program: unchanged, if there is such a file. */
-static Status
-add_paths(RtNode *n, const char *text, const RtDataOptions *options)
+/* What stands before a path of the program: the data folder, with its slash, or
+ * "". */
+static const char *
+folder_before(const RtNode *n, const char *text, const RtDataOptions *options)
 {
     bool relative = text[0] != '/' && options->dir && options->dir[0];
-    const char *dir =
-        relative ? arena_printf(n->arena, "%s/", options->dir) : "";
+    return relative ? arena_printf(n->arena, "%s/", options->dir) : "";
+}
+
+/* A path of the program: unchanged, if there is such a file. */
+static Status
+add_paths(RtNode *n, const char *text, const char *dir)
+{
     const char *path = arena_printf(n->arena, "%s%s", dir, text);
     if (!strpbrk(text, "*?[") || access(path, F_OK) == 0) {
         add_path(n->state, n->arena, path, strlen(dir));
@@ -463,7 +469,9 @@ add_stated(RtNode *n, const char *stated, const RtDataOptions *options)
     if (!path || !*path)
         return status_new(STATUS_INPUT, "%s: a param gives it no path",
                           rt_stage_location(n));
-    return while_opening(n, path, path, add_paths(n, path, options));
+    const char *dir = folder_before(n, path, options);
+    return while_opening(n, arena_printf(n->arena, "%s%s", dir, path), path,
+                         add_paths(n, path, dir));
 }
 
 Status

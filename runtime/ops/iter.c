@@ -331,6 +331,20 @@ set_batch(RtRun *run, const RtHostOp *h)
     return all <= it->all_bound;
 }
 
+/* Main can ask before it takes an element, a closure cannot. */
+static int32_t
+fault_at_end(RtInvocation *inv, const RtHostOp *h)
+{
+    if (h->iterator->ir->per_worker)
+        return rt_fault(inv, h, STATUS_INPUT,
+                        "\"next\" finds no more elements on the workers: "
+                        "schedule as many closures as there are, or give the "
+                        "dataset .repeat()");
+    return rt_fault(inv, h, STATUS_INPUT,
+                    "\"next\" finds no more elements: a loop over all of them "
+                    "is while has_next(it) { ... }");
+}
+
 int32_t
 rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
 {
@@ -341,9 +355,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
         return EXEC_OK;
     Status st = rt_agree_on_next(run, h->iterator, &more);
     if (!more)
-        return rt_fault(inv, h, STATUS_INPUT,
-                        "\"next\" finds no more elements: a loop over all of "
-                        "them is while has_next(it) { ... }");
+        return fault_at_end(inv, h);
     rt_end_copy(run, h->iterator);
     if (!st)
         st = rt_iter_next(h->iterator->iter);

@@ -252,6 +252,16 @@ static const Mistake mistakes[] = {
      "program.tfd:3:31: error: \"next\" finds no more elements: a loop over "
      "all of them is while has_next(it) { ... }\n",
      true},
+    {"strategy parameter_server\n"
+     "fn work(it) = reduce(sum, next(it), axis = 0)\n"
+     "main {\n"
+     "  let it = iter(per_worker(tensors([1, 2]).batch(2)))\n"
+     "  for i in 0..2 { schedule work(it) }\n"
+     "}\n",
+     "program.tfd:2:27: error: \"next\" finds no more elements on the workers: "
+     "schedule as many closures as there are, or give the dataset "
+     ".repeat()\n",
+     true},
     {"strategy mirrored(devices = \"cpu:0-2\", cross_device_ops = "
      "\"hierarchical_copy\")\n"
      "main { }\n",

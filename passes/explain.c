@@ -42,6 +42,18 @@ how_kept(const IrVar *v)
 }
 
 static void
+explain_parts(Str *out, const IrVar *v)
+{
+    int64_t least = ir_var_part_rows(v, v->parts - 1);
+    int64_t most = ir_var_part_rows(v, 0);
+    str_addf(out, "  %20s in %lld parts of ", "", (long long)v->parts);
+    if (least < most)
+        str_addf(out, "%lld to ", (long long)least);
+    str_addf(out, "%lld row%s on servers\n", (long long)most,
+             most == 1 ? "" : "s");
+}
+
+static void
 explain_variable(Str *out, const IrModule *m, const IrVar *v)
 {
     IrType t = v->type;
@@ -53,10 +65,7 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
              is_central ? "" : "each of ",
              is_central ? pass_device_name(m, m->home) : m->devices);
     if (v->parts > 1)
-        str_addf(out, "  %20s in %lld parts of %lld to %lld rows on servers\n",
-                 "", (long long)v->parts,
-                 (long long)ir_var_part_rows(v, v->parts - 1),
-                 (long long)ir_var_part_rows(v, 0));
+        explain_parts(out, v);
     if (v->server)
         str_addf(out, "  %20s on the server ps:%lld\n", "",
                  (long long)v->server - 1);

@@ -456,6 +456,35 @@ workers_are_explained(void **state)
     assert_non_null(strstr(info, "3  with these devices each\n"));
 }
 
+static void
+strategies_are_explained(void **state)
+{
+    Arena *a = *state;
+    static const struct {
+        const char *program, *says;
+    } rows[] = {
+        {"strategy mirrored\n", "strategy mirrored, 1 replica on cpu:0\n"},
+        {"strategy central_storage\n",
+         "strategy central_storage, 1 replica on cpu:0\n"},
+        {"strategy parameter_server\n"
+         "var v: i8[10] = 0 partition(fixed(3))\n",
+         " in 3 parts of 3 to 4 rows on servers\n"},
+        {"strategy parameter_server\n"
+         "var v: i8[10] = 0 partition(fixed(5))\n",
+         " in 5 parts of 2 rows on servers\n"},
+        {"strategy parameter_server\n"
+         "var v: i8[3] = 0 partition(fixed(5))\n",
+         " in 3 parts of 1 row on servers\n"},
+    };
+    const char *path = arena_printf(a, "%s/s.tfd", work_dir(a));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_text(path, arena_printf(a, "%smain { }\n", rows[i].program));
+        const char *page = run_ok(a, "tfdc %s --explain", path).out;
+        if (!strstr(page, rows[i].says))
+            fail_msg("\"%s\" is not in\n%s", rows[i].says, page);
+    }
+}
+
 /* By what rule processes choose an algorithm: the bytes at which it changes, in
  * units of latency times rate, follow from the model by hand.  Of two processes
  * gather and doubling are a message each; of four, doubling takes 2 K + 2 D,
@@ -552,6 +581,7 @@ main(void)
         cmocka_unit_test(sharing_is_accounted_for),
         cmocka_unit_test(runs_say_what_sharing_saved),
         cmocka_unit_test(workers_are_explained),
+        cmocka_unit_test(strategies_are_explained),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

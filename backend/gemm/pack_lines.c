@@ -7,8 +7,7 @@
  */
 #include "backend/gemm/pack.h"
 
-/* ---- places ---------------------------------------------------------------
- */
+/* ---- places -------------------------------------------------------------- */
 
 /* The lanes' indices from element `at` of a line on. */
 static void

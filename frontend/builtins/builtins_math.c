@@ -89,7 +89,7 @@ FeValue *
 fe_builtin_grad(Lower *cx, const FeArgs *in)
 {
     return fe_grad(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc,
-                   fe_arg_loc(in, 0));
+                   fe_arg_loc(in, 0), fe_arg_loc(in, 1));
 }
 
 /* Of an argument that ought to be a function. */

@@ -47,8 +47,9 @@ FeValue *fe_eval_string(Lower *cx, const AstNode *string);
 
 /* ---- grad/ -------------------------------------------------------------- */
 
-/* grad(loss, wrt), the loss as it is written at its place. */
-FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written);
+/* grad(loss, wrt), both as they are written at their places. */
+FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written,
+                 Loc wrt_written);
 /* Warns of gradients in main, which is lowered, that count parts of a loss more
  * than once. */
 void fe_grad_warn_of_sums(Lower *cx, IrBlock *main);

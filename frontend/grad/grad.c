@@ -330,6 +330,7 @@ typedef struct Wrt {
     VEC(const char *) vars;
     VEC(IrType) types[2]; /* of the gradients: of values, of variables */
     VEC(Want) wants;      /* for each leaf */
+    Loc written;          /* the argument */
 } Wrt;
 
 static bool
@@ -398,12 +399,42 @@ check_order(Lower *cx, const Walk *walk, const IrValue *x, Loc loc,
 }
 
 static bool
+is_within(Loc part, Loc all)
+{
+    return part.file == all.file && part.line == all.line &&
+           part.col >= all.col && part.col + part.len <= all.col + all.len;
+}
+
+/* Refuses grad(loss, x[0]): that x[0] is another value than one of which the
+ * loss is made. */
+static bool
+check_is_earlier(Lower *cx, const Walk *walk, const IrValue *x, Loc loc,
+                 Loc written)
+{
+    const IrOp *def = x->def;
+    const bool *met = def ? IR_TABLE_FIND(walk->met, def->number) : NULL;
+    if (!def || (met && *met) || !is_within(def->loc, written))
+        return true;
+    const char *text = fe_source(cx, def->loc);
+    const char *call = fe_edit(cx, loc, def->loc, "part");
+    fe_error_note(cx, def->loc,
+                  fe_format(cx,
+                            "write let part = %s, a loss made of part, and "
+                            "%s",
+                            text ? text : "...",
+                            call ? call : "grad(loss, part)"),
+                  "this is computed here, so that no loss depends on it");
+    return false;
+}
+
+static bool
 add_tensor(Lower *cx, const Walk *walk, FeValue *leaf, Loc loc, Wrt *wrt)
 {
     Want want = {.first = wrt->types[0].len};
     IrValue *x = fe_operand(cx, leaf, loc);
     if (!x || !check_float(cx, &x->type, "a value", loc) ||
-        !check_order(cx, walk, x, loc, wrt->operands.data[0]))
+        !check_order(cx, walk, x, loc, wrt->operands.data[0]) ||
+        !check_is_earlier(cx, walk, x, loc, wrt->written))
         return false;
     add_value(cx, x, wrt);
     VEC_PUSH(cx->arena, wrt->wants, want);
@@ -697,9 +728,10 @@ result_nest(Lower *cx, const Wrt *w, FeValue *wrt, FeValues *leaves,
 }
 
 FeValue *
-fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written)
+fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc, Loc written,
+        Loc wrt_written)
 {
-    Wrt w = {0};
+    Wrt w = {.written = wrt_written};
     FeValues leaves = {0};
     IrValue *x = loss_operand(cx, loss, wrt, loc, written);
     if (!x)

@@ -19,16 +19,42 @@ set_places(Emit *e, Val at)
         e->indices[e->tile.lane->id] = (EmitIndex){.base = at};
 }
 
+/* Emits what computes elements of a place or of some. */
+typedef void EmitPlace(const Pack *p);
+
+static void
+emit_products_of_place(const Pack *p)
+{
+    be_gemm_emit_products(p, false);
+    be_gemm_emit_products(p, true);
+}
+
+/* Where all else is computed already. */
+static void
+emit_inner_products(const Pack *p)
+{
+    be_gemm_emit_products(p, true);
+}
+
+static void
+emit_slice_of_place(const Pack *p)
+{
+    Emit *e = p->t->e;
+    const Gemm *g = p->t->gemm;
+    be_emit_slice(e, &p->operand->slice, &e->k->body);
+    be_emit_slice(e, &p->operand->slice, &g->loop->loop.body);
+    be_emit_slice(e, &p->operand->slice, &g->contract->contract.body);
+}
+
 /* A line of places with `size` elements; it begins with that element of the
  * packed ones. */
 static void
-pack_line(Pack *p, Val size)
+pack_line(Pack *p, Val size, EmitPlace *emit)
 {
     Emit *e = p->t->e;
     BeUnit *u = e->u;
     BeLoop l;
     PackWords words;
-    be_gemm_emit_products(p, false);
     be_gemm_find_words(p, e->tile.collapsed ? NULL : e->tile.lane, &words);
     Val to = be_gemm_first_address(p, be_emit_word(e, 0));
     be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
@@ -38,7 +64,7 @@ pack_line(Pack *p, Val size)
     e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
     set_places(e, l.index);
     be_gemm_begin_words(p, &words, l.index);
-    be_gemm_emit_products(p, true);
+    emit(p);
     p->pack(p, l.index);
     be_gemm_end_words(p, &words);
     be_gemm_next_address(p, &l, 0);
@@ -55,12 +81,14 @@ num_places(Emit *e, const GemmLines *o, Val values)
     return be_add(u, places, be_emit_word(e, o->index->extent.c));
 }
 
-/* Elements of such a line. */
-static Val
-line_size(Emit *e, const GemmLines *o, Val values)
+static Pack
+pack_of_lines(GemmCode *t)
 {
-    Val places = num_places(e, o, values);
-    return be_mul(e->u, places, be_emit_word(e, o->elements));
+    Pack p = {.t = t, .operand = &t->gemm->a, .pack = be_gemm_pack_row};
+    p.step = t->plan.lanes;
+    p.stride = 1;
+    p.memory = t->packed_a;
+    return p;
 }
 
 /* ---- lines whose places are apart ---------------------------------------- */
@@ -90,26 +118,6 @@ are_apart(const Pack *p, const KVar *slow, const KVar *lane)
     return slow && (has_load_apart(p, &p->t->e->k->body, slow, lane) ||
                     has_load_apart(p, &g->loop->loop.body, slow, lane) ||
                     has_load_apart(p, &g->contract->contract.body, slow, lane));
-}
-
-/* Emits what computes the elements of a place. */
-typedef void EmitPlace(const Pack *p);
-
-static void
-emit_products_of_place(const Pack *p)
-{
-    be_gemm_emit_products(p, false);
-    be_gemm_emit_products(p, true);
-}
-
-static void
-emit_slice_of_place(const Pack *p)
-{
-    Emit *e = p->t->e;
-    const Gemm *g = p->t->gemm;
-    be_emit_slice(e, &p->operand->slice, &e->k->body);
-    be_emit_slice(e, &p->operand->slice, &g->loop->loop.body);
-    be_emit_slice(e, &p->operand->slice, &g->contract->contract.body);
 }
 
 /* A vector of a place's elements, from number `at` on; what is stored beyond
@@ -190,10 +198,7 @@ be_gemm_pack_m_lines(GemmCode *t, Val first, Val end)
     const GemmLines *w = &t->gemm->m_lines;
     const KVar *last = be_gemm_last_product(t);
     const KVar *slow = last == w->index ? NULL : w->index;
-    Pack p = {
-        .t = t, .operand = o, .pack = be_gemm_pack_row, .step = t->plan.lanes};
-    p.stride = 1;
-    p.memory = t->packed_a;
+    Pack p = pack_of_lines(t);
     bool apart = are_apart(&p, slow, last);
     be_emit_find_varying_collapsed(e, apart ? NULL : slow, last);
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
@@ -212,46 +217,18 @@ be_gemm_pack_m_lines(GemmCode *t, Val first, Val end)
     be_space_delinearize(e, &lines, l.index);
     p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a.line_size));
     Val count = be_min(u, be_sub(u, end, first), group);
-    if (apart)
-        pack_places(&p, slow, num_places(e, w, count), emit_products_of_place);
-    else
-        pack_line(&p, line_size(e, w, count));
+    Val places = num_places(e, w, count);
+    if (apart) {
+        pack_places(&p, slow, places, emit_products_of_place);
+    } else {
+        be_gemm_emit_products(&p, false);
+        pack_line(&p, be_mul(u, places, be_emit_word(e, w->elements)),
+                  emit_inner_products);
+    }
     be_loop_end(u, &l);
 }
 
-/* A line along k, of `size` elements. */
-static void
-pack_k_line(Pack *p, Val size)
-{
-    Emit *e = p->t->e;
-    BeUnit *u = e->u;
-    BeLoop l;
-    PackWords words;
-    be_gemm_find_words(p, e->tile.collapsed ? NULL : e->tile.lane, &words);
-    Val to = be_gemm_first_address(p, be_emit_word(e, 0));
-    be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
-                  "place");
-    be_gemm_carry_address(p, &l, to);
-    be_loop_body(u, &l);
-    e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
-    set_places(e, l.index);
-    be_gemm_begin_words(p, &words, l.index);
-    emit_slice_of_place(p);
-    p->pack(p, l.index);
-    be_gemm_end_words(p, &words);
-    be_gemm_next_address(p, &l, 0);
-    be_loop_end(u, &l);
-}
-
-static Pack
-pack_of_k_lines(GemmCode *t)
-{
-    Pack p = {.t = t, .operand = &t->gemm->a, .pack = be_gemm_pack_row};
-    p.step = t->plan.lanes;
-    p.stride = 1;
-    p.memory = t->packed_a;
-    return p;
-}
+/* ---- lines along k ------------------------------------------------------- */
 
 /* The lines of all rows for `count` values of k, the first being number `from`
  * along the line of segment `piece`. */
@@ -265,8 +242,7 @@ pack_piece(GemmCode *t, Val from, Val count, Val piece)
     const KVar *slow = e->tile.lane == s->index ? NULL : s->index;
     lines.count -= slow ? 2 : 1;
     Val runs = be_emit_word(e, s->lines), places = num_places(e, s, count);
-    Val size = be_mul(u, places, be_emit_word(e, s->elements));
-    Pack p = pack_of_k_lines(t);
+    Pack p = pack_of_lines(t);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), runs, be_emit_word(e, 1),
                   "k_line");
@@ -279,7 +255,8 @@ pack_piece(GemmCode *t, Val from, Val count, Val piece)
     if (slow && !e->tile.collapsed)
         pack_places(&p, slow, places, emit_slice_of_place);
     else
-        pack_k_line(&p, size);
+        pack_line(&p, be_mul(u, places, be_emit_word(e, s->elements)),
+                  emit_slice_of_place);
     be_loop_end(u, &l);
 }
 
@@ -297,7 +274,7 @@ be_gemm_pack_k_lines(GemmCode *t, Val begin, Val stop)
     const KVar *product = lines.vars[--lines.count];
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
     e->tile.lane = rows->vars[rows->count - 1];
-    Pack p = pack_of_k_lines(t);
+    Pack p = pack_of_lines(t);
     const KVar *slow = e->tile.lane == s->index ? NULL : s->index;
     e->tile.collapsed = are_apart(&p, slow, e->tile.lane) ? NULL : slow;
     be_emit_find_varying_collapsed(e, e->tile.collapsed, e->tile.lane);

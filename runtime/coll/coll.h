@@ -61,6 +61,7 @@ typedef struct RtAlgorithmChoice {
     int packs; /* COLL_HIERARCHICAL: all elements in so many parts, the last
                   with what remains; 0: a pack for each operand */
     int root;  /* the replica that COLL_REDUCE_TO_ONE and REDUCE_FIRST ask */
+    double timeout; /* as done has it, where a library makes start wait */
 } RtAlgorithmChoice;
 
 typedef struct RtColl RtColl;

@@ -80,11 +80,13 @@ add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
 
 /* ---- stragglers --------------------------------------------------------- */
 
-/* Whether it waits for others, or has finished. */
+/* Whether it waits for others, as a library may make it do when a collective
+ * starts, or has finished. */
 static bool
 is_straggler(const IrOp *op)
 {
-    return op->kind != OP_return && !ir_op_is_done(op->kind);
+    return op->kind != OP_return && !ir_op_is_start(op->kind) &&
+           !ir_op_is_done(op->kind);
 }
 
 static void

@@ -114,6 +114,15 @@ read_root(const RtRun *run, const IrOp *op, RtAlgorithmChoice *choice)
     return OK;
 }
 
+/* A --timeout that is shorter holds for it, too. */
+double
+rt_own_timeout(const RtRun *run, const IrOp *start)
+{
+    double seconds = (double)ir_int(start, A_timeout_ms) / 1000;
+    double most = run->options->timeout;
+    return most > 0 && most < seconds ? 0 : seconds;
+}
+
 static Status
 read_choice(const RtRun *run, const IrOp *op, RtAlgorithmChoice *choice)
 {
@@ -124,6 +133,7 @@ read_choice(const RtRun *run, const IrOp *op, RtAlgorithmChoice *choice)
         return plan_refuse(run->plan, "it has an all_reduce in %lld packs",
                            (long long)packs);
     choice->packs = (int)packs;
+    choice->timeout = rt_own_timeout(run, op);
     return OK;
 }
 
@@ -179,15 +189,6 @@ all_gather_new(RtRun *run, RtHostOp *h)
     assert(choice.algorithm != COLL_HIERARCHICAL); /* no word of the table */
     return run->coll->ops->all_gather_new(
         run->coll, choice, most_bytes(run, h->op->results[0]), &h->instance);
-}
-
-/* A --timeout that is shorter holds for it, too. */
-double
-rt_own_timeout(const RtRun *run, const IrOp *start)
-{
-    double seconds = (double)ir_int(start, A_timeout_ms) / 1000;
-    double most = run->options->timeout;
-    return most > 0 && most < seconds ? 0 : seconds;
 }
 
 static Status
@@ -324,6 +325,15 @@ is_seen(const RtRun *run, int replica)
     return run->coll->ops->sees_all || (local >= 0 && local < run->num_local);
 }
 
+static bool
+have_all_arrived(const RtRun *run, RtCollInstance *instance)
+{
+    bool all = true;
+    for (int i = 0; all && i < run->num_replicas; i++)
+        all = is_seen(run, i) && run->coll->ops->arrived(instance, i);
+    return all;
+}
+
 /* "replicas 0, 2 have" arrived, or have not. */
 static const char *
 list_replicas(const RtRun *run, Arena *a, RtCollInstance *instance,
@@ -343,23 +353,38 @@ list_replicas(const RtRun *run, Arena *a, RtCollInstance *instance,
 }
 
 static int32_t
+fault_late_replicas(RtInvocation *inv, const RtHostOp *h, const char *what,
+                    double seconds, const char *option)
+{
+    RtRun *run = inv->executor->run;
+    Arena *a = inv->executor->arena;
+    const char *arrived = list_replicas(run, a, h->instance, true);
+    const char *missing = list_replicas(run, a, h->instance, false);
+    return rt_fault(inv, h, STATUS_INPUT,
+                    "the replicas do not meet in this %s: after %g seconds %s "
+                    "arrived, %s not (%s allows more)",
+                    what, seconds, arrived, missing, option);
+}
+
+/* Where devices wait for each other all replicas may have come. */
+static int32_t
 fault_late(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
     RtFault *fault = &inv->executor->fault;
-    Arena *a = inv->executor->arena;
-    bool reduces = h->op->kind == OP_all_reduce_done;
+    bool reduces = h->op->kind == OP_all_reduce_done, own = h->timeout > 0;
+    const char *what = reduces ? "all_reduce" : "all_gather";
+    const char *option = own ? "timeout_seconds" : "--timeout";
+    double seconds = own ? h->timeout : run->timeout;
     fault->late = true;
-    rt_add_stragglers(run, a, &fault->notes);
-    const char *arrived = list_replicas(run, a, h->instance, true);
-    const char *missing = list_replicas(run, a, h->instance, false);
+    rt_add_stragglers(run, inv->executor->arena, &fault->notes);
     int32_t end =
-        rt_fault(inv, h, STATUS_INPUT,
-                 "the replicas do not meet in this %s: after %g seconds %s "
-                 "arrived, %s not (%s allows more)",
-                 reduces ? "all_reduce" : "all_gather",
-                 h->timeout > 0 ? h->timeout : run->timeout, arrived, missing,
-                 h->timeout > 0 ? "timeout_seconds" : "--timeout");
+        have_all_arrived(run, h->instance)
+            ? rt_fault(inv, h, STATUS_INPUT,
+                       "this %s has not ended after %g seconds although all "
+                       "replicas have come to it (%s allows more)",
+                       what, seconds, option)
+            : fault_late_replicas(inv, h, what, seconds, option);
     rt_stop(run);
     return end;
 }

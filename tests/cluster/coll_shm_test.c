@@ -68,9 +68,10 @@ kind_of(uint64_t seed, int number, int num_replicas)
               .how = (RtReduceOp)below(&s, NUM_REDUCE_OPS),
               .num = 1 + below(&s, MOST_OPERANDS)};
     int way = below(&s, num_replicas % 2 ? 4 : 5);
-    k.choice = (RtAlgorithmChoice){k.gathers ? ways[way % 3] : ways[way],
-                                   below(&s, 2) * below(&s, 50),
-                                   below(&s, num_replicas)};
+    k.choice =
+        (RtAlgorithmChoice){.algorithm = k.gathers ? ways[way % 3] : ways[way],
+                            .packs = below(&s, 2) * below(&s, 50),
+                            .root = below(&s, num_replicas)};
     for (int i = 0; i < k.num; i++) {
         k.dtypes[i] = (DType)below(&s, NUM_DTYPES);
         if (k.dtypes[i] == DT_bool && k.how != REDUCE_FIRST)

@@ -238,6 +238,83 @@ what_nccl_does_not_do_is_said(void **state)
                                     "2.18 or newer is needed"));
 }
 
+/* Where they meet: in an all_reduce, or an all_gather. */
+static const char meeting[] = "var w: f32[300] = ones\n"
+                              "const LATE = 1\n"
+                              "fn step() {\n"
+                              "  mut n = 1.0\n"
+                              "  if replica_id == LATE {\n"
+                              "    while n > 0.0 { n += 0.0 * w[0] }\n"
+                              "  }\n"
+                              "  w -= 0.001 * %s\n"
+                              "}\n"
+                              "main { for i in 0..3 { run step() } }\n";
+static const char reduces[] = "all_reduce(sum, w * n)",
+                  gathers[] = "sum(all_gather(w * n, axis=0))",
+                  late[] = "replicas 0, 2 have arrived, replica 1 has not";
+
+/* Replica 1 does not come to where NCCL connects a collective, or to where the
+ * host waits for sizes; or all come, and NCCL does not go on. */
+static const struct {
+    const char *meet, *options, *nccl, *timeout, *says[2];
+    int code;
+} meetings[] = {
+    {reduces,
+     "--cross-device-ops nccl:allreduce",
+     "lazy",
+     "--timeout 0.3",
+     {"do not meet in this all_reduce: after 0.3 seconds", late},
+     1},
+    {reduces,
+     "--cross-device-ops nccl:allreduce --collectives timeout_seconds=0.25",
+     "lazy",
+     "",
+     {"do not meet in this all_reduce: after 0.25 seconds", late},
+     1},
+    {gathers,
+     "--cross-device-ops nccl",
+     "lazy",
+     "--timeout 0.3",
+     {"do not meet in this all_gather: after 0.3 seconds", late},
+     1},
+    {gathers,
+     "--cross-device-ops nccl",
+     "",
+     "--timeout 0.3",
+     {"do not meet in this all_gather: after 0.3 seconds", late},
+     1},
+    {gathers,
+     "--cross-device-ops nccl -D LATE=9",
+     "hang:5",
+     "--timeout 0.3",
+     {"meeting.tfd:8:20: error: this all_gather has not ended after 0.3 "
+      "seconds although all replicas have come to it (--timeout allows "
+      "more)\n",
+      ""},
+     1},
+};
+
+static void
+who_does_not_come_is_named(void **state)
+{
+    Arena *a = *state;
+    const char *plan = in_dir("meeting.tfp");
+    for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++) {
+        write_text(in_dir("meeting.tfd"),
+                   arena_printf(a, meeting, meetings[i].meet));
+        run_ok(a, "tfdc %s --devices cuda:0-2 %s -o %s", in_dir("meeting.tfd"),
+               meetings[i].options, plan);
+        set_fakes("devices:3", meetings[i].nccl);
+        Ran ran = run(a, "tfd-run %s %s", plan, meetings[i].timeout);
+        assert_int_equal(ran.code, meetings[i].code);
+        for (int k = 0; k < 2; k++)
+            if (!strstr(ran.err, meetings[i].says[k]))
+                fail_msg("row %zu: not \"%s\" in %s", i, meetings[i].says[k],
+                         ran.err);
+        assert_null(strstr(ran.err, "is in this all_reduce"));
+    }
+}
+
 static const char *const calls[] = {
     "ncclCommGetAsyncError",
     "ncclGroupStart",
@@ -317,6 +394,7 @@ main(void)
         cmocka_unit_test(the_order_may_be_that_of_nccl),
         cmocka_unit_test(statistics_name_the_transport),
         cmocka_unit_test(what_nccl_does_not_do_is_said),
+        cmocka_unit_test(who_does_not_come_is_named),
         cmocka_unit_test(each_call_may_fail),
         cmocka_unit_test(what_fails_at_the_end_changes_nothing),
     };

@@ -323,9 +323,11 @@ check_group(int ranks, int each, bool apart, RtReduceOp how,
 }
 
 static const RtAlgorithmChoice ways[] = {
-    {COLL_AUTO, 0, 0},          {COLL_RING, 0, 0},
-    {COLL_REDUCE_TO_ONE, 0, 0}, {COLL_HIERARCHICAL, 0, 0},
-    {COLL_HIERARCHICAL, 3, 0},
+    {.algorithm = COLL_AUTO},
+    {.algorithm = COLL_RING},
+    {.algorithm = COLL_REDUCE_TO_ONE},
+    {.algorithm = COLL_HIERARCHICAL},
+    {.algorithm = COLL_HIERARCHICAL, .packs = 3},
 };
 
 static void
@@ -354,7 +356,7 @@ replicas_may_share_devices(void **state)
 static void
 the_library_may_reduce(void **state)
 {
-    RtAlgorithmChoice library = {COLL_LIBRARY, 0, 0};
+    RtAlgorithmChoice library = {.algorithm = COLL_LIBRARY};
     (void)state;
     check_group(2, 1, true, REDUCE_SUM, library);
     check_group(2, 1, false, REDUCE_MAX, library);
@@ -395,9 +397,10 @@ what_the_library_cannot_is_refused(void **state)
         assert_null(rt_coll_open(&config, &c));
         assert_string_equal(c->ops->name, "nccl");
         assert_status_says(
-            c->ops->all_reduce_new(c, REDUCE_SUM,
-                                   (RtAlgorithmChoice){rows[i].algorithm, 0, 0},
-                                   1, &operand, &instance),
+            c->ops->all_reduce_new(
+                c, REDUCE_SUM,
+                (RtAlgorithmChoice){.algorithm = rows[i].algorithm}, 1,
+                &operand, &instance),
             STATUS_INPUT, rows[i].says);
         c->ops->close(c);
     }
@@ -433,7 +436,8 @@ static void
 programs_go_on_beside_an_abort(void **state)
 {
     (void)state;
-    open_group(2, 1, false, REDUCE_SUM, (RtAlgorithmChoice){COLL_AUTO, 0, 0});
+    open_group(2, 1, false, REDUCE_SUM,
+               (RtAlgorithmChoice){.algorithm = COLL_AUTO});
     RtColl *c = group.colls[0];
     assert_null(c->ops->connect(c));
     c->ops->abort(c);

@@ -279,8 +279,9 @@ make_instances(void)
 {
     const RtCollOps *ops = group.coll->ops;
     for (int i = 0; i < NUM_PACKS; i++) {
-        RtAlgorithmChoice choice = {packs[i].algorithm, 3,
-                                    i % group.num_replicas};
+        RtAlgorithmChoice choice = {.algorithm = packs[i].algorithm,
+                                    .packs = 3,
+                                    .root = i % group.num_replicas};
         RtReduceOperand operand = {DT_f32, 0, packs[i].count};
         if (choice.algorithm == COLL_HIERARCHICAL && group.num_replicas % 2)
             choice.algorithm = COLL_TWO_PHASE;

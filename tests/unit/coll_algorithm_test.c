@@ -26,10 +26,14 @@ static const int64_t counts[][MAX_OPERANDS] = {
 };
 
 static const RtAlgorithmChoice ways[] = {
-    {COLL_AUTO, 0, 0},          {COLL_TWO_PHASE, 0, 0},
-    {COLL_REDUCE_TO_ONE, 0, 0}, {COLL_HIERARCHICAL, 0, 0},
-    {COLL_HIERARCHICAL, 1, 0},  {COLL_HIERARCHICAL, 3, 0},
-    {COLL_HIERARCHICAL, 64, 0}, {COLL_RING, 0, 0},
+    {.algorithm = COLL_AUTO},
+    {.algorithm = COLL_TWO_PHASE},
+    {.algorithm = COLL_REDUCE_TO_ONE},
+    {.algorithm = COLL_HIERARCHICAL},
+    {.algorithm = COLL_HIERARCHICAL, .packs = 1},
+    {.algorithm = COLL_HIERARCHICAL, .packs = 3},
+    {.algorithm = COLL_HIERARCHICAL, .packs = 64},
+    {.algorithm = COLL_RING},
 };
 
 /* What has happened to each element of each operand. */
@@ -235,7 +239,8 @@ moves_are_counted(void **state)
         RtCollShape shape = {
             rows[i].num_replicas,    rows[i].participants, 1, &count, 0,
             i % rows[i].participants};
-        run_model(&shape, (RtAlgorithmChoice){rows[i].asked, 0, 0}, 0, false);
+        run_model(&shape, (RtAlgorithmChoice){.algorithm = rows[i].asked}, 0,
+                  false);
         assert_int_equal(model.moved, rows[i].moved);
     }
 }

@@ -395,10 +395,14 @@ reductions_follow_the_tree(void **state)
 }
 
 static const RtAlgorithmChoice ways[] = {
-    {COLL_AUTO, 0, 0},           {COLL_TWO_PHASE, 0, 0},
-    {COLL_REDUCE_TO_ONE, 0, 0},  {COLL_HIERARCHICAL, 0, 0},
-    {COLL_HIERARCHICAL, 1, 0},   {COLL_HIERARCHICAL, 3, 0},
-    {COLL_HIERARCHICAL, 100, 0}, {COLL_RING, 0, 0},
+    {.algorithm = COLL_AUTO},
+    {.algorithm = COLL_TWO_PHASE},
+    {.algorithm = COLL_REDUCE_TO_ONE},
+    {.algorithm = COLL_HIERARCHICAL},
+    {.algorithm = COLL_HIERARCHICAL, .packs = 1},
+    {.algorithm = COLL_HIERARCHICAL, .packs = 3},
+    {.algorithm = COLL_HIERARCHICAL, .packs = 100},
+    {.algorithm = COLL_RING},
 };
 
 /* The algorithm and its packs do not change a bit. */
@@ -451,7 +455,8 @@ halves_need_an_even_number(void **state)
     RtReduceOperand operand = {DT_f32, -1, 1};
     coll = open_coll(3, false, clock_seconds);
     Status st = coll->ops->all_reduce_new(
-        coll, REDUCE_SUM, (RtAlgorithmChoice){COLL_HIERARCHICAL, 1, 0}, 1,
+        coll, REDUCE_SUM,
+        (RtAlgorithmChoice){.algorithm = COLL_HIERARCHICAL, .packs = 1}, 1,
         &operand, &instance);
     assert_non_null(st);
     assert_non_null(
@@ -533,8 +538,9 @@ sites_are_used_again(void **state)
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++)
         use_sites_again(replica_counts[i], (RtAlgorithmChoice){0});
-    use_sites_again(4, (RtAlgorithmChoice){COLL_REDUCE_TO_ONE, 0, 0});
-    use_sites_again(4, (RtAlgorithmChoice){COLL_HIERARCHICAL, 3, 0});
+    use_sites_again(4, (RtAlgorithmChoice){.algorithm = COLL_REDUCE_TO_ONE});
+    use_sites_again(
+        4, (RtAlgorithmChoice){.algorithm = COLL_HIERARCHICAL, .packs = 3});
 }
 
 /* ---- several in flight --------------------------------------------------- */

@@ -401,8 +401,8 @@ sizes_at(const NcclRank *r, int replica)
     return rt_ptr_add(all, (size_t)replica * sizeof(int64_t));
 }
 
-void
-rt_nccl_gather_sizes(NcclWork *w)
+static bool
+gather_sizes(NcclWork *w)
 {
     NcclRank *r = w->rank;
     const RtDeviceOps *ops = r->device->ops;
@@ -412,21 +412,21 @@ rt_nccl_gather_sizes(NcclWork *w)
         r->sizes[first + k] = w->gathers[k].own_bytes;
     ops->copy_in(queue_of(r), sizes_at(r, first), &r->sizes[first], n);
     if (r->comm->config.num_participants == 1)
-        return;
+        return true;
     CUstream stream = rt_nccl_begin(r);
     if (!stream)
-        return;
+        return false;
     bool works = rt_nccl_check(
         r,
         r->comm->nccl->ncclAllGather(rt_ptr_address(sizes_at(r, first)),
                                      rt_ptr_address(sizes_at(r, 0)), n,
                                      ncclUint8, r->handle, stream),
         "ncclAllGather");
-    rt_nccl_end(r, works);
+    return rt_nccl_end(r, works);
 }
 
-static RtCollResult
-fetch_sizes(NcclWork *w, double timeout)
+static bool
+fetch_sizes(NcclWork *w)
 {
     NcclRank *r = w->rank;
     RtWaited waited = {0};
@@ -434,12 +434,11 @@ fetch_sizes(NcclWork *w, double timeout)
     r->device->ops->copy_out(queue_of(r), r->sizes, sizes_at(r, 0), n);
     RtEvent end = r->device->ops->record(queue_of(r));
     while (!r->device->ops->wait(end)) {
-        if (atomic_load(&r->comm->stopped))
-            return COLL_ABORTED;
-        if (rt_coll_is_late(&r->comm->config, timeout, &waited))
-            return COLL_TIMEOUT;
+        r->is_late = rt_coll_is_late(&r->comm->config, r->timeout, &waited);
+        if (r->is_late || atomic_load(&r->comm->stopped))
+            return false;
     }
-    return atomic_load(&r->comm->stopped) ? COLL_ABORTED : COLL_OK;
+    return !atomic_load(&r->comm->stopped);
 }
 
 static size_t
@@ -507,25 +506,24 @@ place_all(NcclWork *w)
     }
 }
 
-RtCollResult
-rt_nccl_gather(NcclWork *w, double timeout)
+bool
+rt_nccl_gather(NcclWork *w)
 {
     NcclRank *r = w->rank;
     Walk walk = {.work = w, .works = true};
-    RtCollResult result = fetch_sizes(w, timeout);
-    if (result != COLL_OK)
-        return result;
+    if (!gather_sizes(w) || !fetch_sizes(w))
+        return false;
     if (r->comm->config.num_participants > 1) {
         walk.stream = rt_nccl_begin(r);
         if (!walk.stream)
-            return COLL_ABORTED;
+            return false;
         r->used = 0;
         move_blocks(&walk);
         if (!rt_nccl_end(r, walk.works))
-            return COLL_ABORTED;
+            return false;
     }
     place_all(w);
-    return COLL_OK;
+    return true;
 }
 
 size_t

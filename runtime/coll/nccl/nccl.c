@@ -182,6 +182,7 @@ nccl_all_reduce_start(RtCollInstance *s, int replica,
         w->counts[i] = parts[i].count;
     if (!announce(w))
         return;
+    w->rank->timeout = s->choice.timeout;
     follow_program(w);
     rt_nccl_reduce(w);
     end(w);
@@ -200,25 +201,6 @@ nccl_all_gather_start(RtCollInstance *s, int replica,
     follow_program(w);
 }
 
-static RtCollResult
-nccl_done(RtCollInstance *s, int device, double timeout)
-{
-    NcclWork *w = &s->works[device];
-    RtDevice *d = w->rank->device;
-    assert(w->announced == 0);
-    if (s->gathers) {
-        rt_nccl_gather_sizes(w);
-        RtCollResult result = rt_nccl_gather(w, timeout);
-        if (result != COLL_OK)
-            return result;
-        end(w);
-    }
-    if (atomic_load(&s->comm->stopped))
-        return COLL_ABORTED;
-    d->ops->program->wait_event(d, w->end);
-    return COLL_OK;
-}
-
 static bool
 nccl_arrived(const RtCollInstance *s, int replica)
 {
@@ -230,6 +212,24 @@ nccl_arrived(const RtCollInstance *s, int replica)
         if (atomic_load(&s->works[i].call) > most)
             most = atomic_load(&s->works[i].call);
     return atomic_load(&s->works[local / comm->each].call) == most;
+}
+
+static RtCollResult
+nccl_done(RtCollInstance *s, int device, double timeout)
+{
+    NcclWork *w = &s->works[device];
+    RtDevice *d = w->rank->device;
+    assert(w->announced == 0);
+    w->rank->timeout = timeout;
+    bool works = !s->gathers || rt_nccl_gather(w);
+    if (w->rank->is_late)
+        return COLL_TIMEOUT;
+    if (!works || atomic_load(&s->comm->stopped))
+        return COLL_ABORTED;
+    if (s->gathers)
+        end(w);
+    d->ops->program->wait_event(d, w->end);
+    return COLL_OK;
 }
 
 static const int64_t *

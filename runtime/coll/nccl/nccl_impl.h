@@ -42,6 +42,8 @@ typedef struct NcclRank {
     int rank;             /* among the devices of all processes */
     pthread_mutex_t lock; /* of the handle: whoever aborts takes it away */
     ncclComm_t handle;    /* NULL: there is none, or no longer */
+    double timeout;       /* of its calls, as RtCollOps.done has it */
+    bool is_late;         /* one has taken longer, and nothing follows it */
     const RtMemory *scratch;
     const RtMemory *messages; /* that measure.c sends; NULL: it has not */
     RtEvent arrived;          /* the last of them */
@@ -59,11 +61,10 @@ struct NcclComm {
     int each;                  /* replicas of a device */
     NcclRank *ranks;           /* for each device of this process */
     size_t scratch;            /* bytes that a rank needs */
-    bool has_all_reduce;       /* NCCL's own is called */
     RtCollInstance *instances; /* newest first */
     atomic_bool stopped;
     pthread_t watcher;
-    bool has_watcher, is_connected;
+    bool has_watcher;
     RtWaitWord bell; /* rung to stop */
     atomic_bool is_closing;
 };
@@ -82,8 +83,8 @@ bool rt_nccl_check(NcclRank *r, ncclResult_t result, const char *call);
  * NULL: it cannot do anything any more. */
 CUstream rt_nccl_begin(NcclRank *r);
 /* Ends the group, and waits until NCCL has taken it; this waits for no other
- * rank, but where NCCL has yet to connect what a collective needs.  works: none
- * of the calls was refused. */
+ * rank, but where NCCL has yet to connect what a collective needs: then the
+ * rank may be late.  works: none of the calls was refused. */
 bool rt_nccl_end(NcclRank *r, bool works);
 
 /* A group of calls for all ranks of this process, by one thread, since each may
@@ -131,8 +132,7 @@ IrCollAlgorithm rt_nccl_algorithm(const NcclWork *w);
 void rt_nccl_reduce(NcclWork *w);
 /* The sizes of all replicas' blocks; then the blocks, when the host knows the
  * sizes. */
-void rt_nccl_gather_sizes(NcclWork *w);
-RtCollResult rt_nccl_gather(NcclWork *w, double timeout);
+bool rt_nccl_gather(NcclWork *w);
 
 /* The bytes that a rank receives before it combines, at most. */
 size_t rt_nccl_reduce_scratch(const NcclComm *comm, RtAlgorithmChoice choice,

@@ -68,24 +68,35 @@ is_settled(NcclRank *r, bool *works)
     return !*works || state != ncclInProgress;
 }
 
-/* false: it has failed, or takes too long. */
+/* false: it has failed, or is late. */
 static bool
-settle(NcclRank *r, const char *what)
+wait_until_settled(NcclRank *r, double timeout)
 {
     static const struct timespec pause = {0, PAUSE_NS};
     RtWaited waited = {0};
     bool works;
+    r->is_late = false;
     while (!is_settled(r, &works)) {
         if (atomic_load(&r->comm->stopped))
             return false;
-        if (rt_coll_is_late(&r->comm->config, 0.0, &waited)) {
-            rt_device_fail(r->device,
-                           "%s has failed: %s has not ended after %g seconds",
-                           r->device->name, what, r->comm->config.timeout);
-            ask_to_stop(r->comm);
+        r->is_late = rt_coll_is_late(&r->comm->config, timeout, &waited);
+        if (r->is_late)
             return false;
-        }
         nanosleep(&pause, NULL);
+    }
+    return works;
+}
+
+/* Before and after the program: late is the device's failure. */
+static bool
+settle(NcclRank *r, const char *what)
+{
+    bool works = wait_until_settled(r, 0.0);
+    if (r->is_late) {
+        rt_device_fail(r->device,
+                       "%s has failed: %s has not ended after %g seconds",
+                       r->device->name, what, r->comm->config.timeout);
+        ask_to_stop(r->comm);
     }
     return works;
 }
@@ -102,9 +113,10 @@ CUstream
 rt_nccl_begin(NcclRank *r)
 {
     pthread_mutex_lock(&r->lock);
-    CUstream stream = r->handle && !atomic_load(&r->comm->stopped)
-                          ? rt_cuda_native_stream(r->device->queues[QUEUE_COLL])
-                          : NULL;
+    bool is_usable =
+        r->handle && !r->is_late && !atomic_load(&r->comm->stopped);
+    CUstream stream =
+        is_usable ? rt_cuda_native_stream(r->device->queues[QUEUE_COLL]) : NULL;
     if (stream && start_group(r))
         return stream;
     pthread_mutex_unlock(&r->lock);
@@ -117,7 +129,8 @@ rt_nccl_end(NcclRank *r, bool works)
     ncclResult_t result = r->comm->nccl->ncclGroupEnd();
     works = works && rt_nccl_check(r, result, "ncclGroupEnd");
     pthread_mutex_unlock(&r->lock);
-    return works && (result == ncclSuccess || settle(r, "ncclGroupEnd"));
+    return works &&
+           (result == ncclSuccess || wait_until_settled(r, r->timeout));
 }
 
 bool

@@ -352,18 +352,21 @@ rt_watchdog_main_returned(RtRun *run)
     move_on(&run->watchdog, PHASE_RUNNING, PHASE_RETURNED);
 }
 
-/* Threads that make data may be in an endless loop, too.  A look at main that
- * began before ends first: devices are closed next. */
+/* Threads that make data may be in an endless loop, too, and devices that did
+ * not connect may never be closed.  A look at main that began before ends
+ * first: devices are closed next. */
 void
 rt_watchdog_closing(RtRun *run, Status st)
 {
     RtWatchdog *w = &run->watchdog;
-    if (!w->has_thread)
+    if (!w->has_thread && !run->devices)
         return;
     atomic_store(&w->stop, EXEC_STOPPED);
     w->result = st;
     int phase = atomic_load(&w->phase);
     move_on(w, (RtRunPhase)phase, PHASE_CLOSING);
+    if (!w->has_thread)
+        status_free(rt_watchdog_start(run));
     while (atomic_load(&w->looks))
         usleep(100);
 }

@@ -51,8 +51,9 @@ typedef struct RtWatchdog {
 
 /* Begins to watch, before main is called. */
 Status rt_watchdog_start(RtRun *run) MUST_USE;
-/* Main has returned; the run ends with st; all threads have ended.  Does not
- * return if the watchdog is already ending the process. */
+/* Main has returned; the run ends with st, which may also have failed before
+ * main; all threads have ended.  Does not return if the watchdog is already
+ * ending the process. */
 void rt_watchdog_main_returned(RtRun *run);
 void rt_watchdog_closing(RtRun *run, Status st);
 void rt_watchdog_join(RtRun *run);

@@ -202,6 +202,14 @@ static const struct {
      "was pulled)",
      3},
     {"hang:9,stuck", " after 1 seconds ", 1},
+    {"lost:1,stuck", /* while they connect, and so the next */
+     " has failed: ncclCommGetAsyncError says remote process exited (a cable "
+     "was pulled)",
+     3},
+    {"fail:ncclCommInitRankConfig:2,stuck",
+     " has failed: ncclCommInitRankConfig says unhandled system error (a cable "
+     "was pulled)",
+     3},
 };
 
 static void

@@ -313,18 +313,29 @@ connect_ranks(NcclComm *comm)
     TRY(get_id(comm, &id));
     if (!make_handles(comm, id) || !warm_up_all(comm))
         return rt_nccl_status(comm);
-    TRY(thread_start(&comm->watcher, watch, comm, "NCCL's watcher"));
-    comm->has_watcher = true;
     return OK;
 }
 
+static Status
+start_watcher(NcclComm *comm)
+{
+    Status st = thread_start(&comm->watcher, watch, comm, "NCCL's watcher");
+    comm->has_watcher = !st;
+    if (st)
+        abort_all(comm);
+    return st;
+}
+
+/* Of ranks that do not connect the watcher has nothing to do but abort. */
 Status
 rt_nccl_connect(RtColl *c)
 {
     NcclComm *comm = (NcclComm *)c;
     Status st = connect_ranks(comm);
-    if (st)
-        abort_all(comm);
+    if (!st)
+        return start_watcher(comm);
+    ask_to_stop(comm);
+    status_free(start_watcher(comm));
     return st;
 }
 

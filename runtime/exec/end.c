@@ -196,11 +196,13 @@ rt_status_of_fault(RtRun *run)
     return OK;
 }
 
+/* What the watchdog has written is visible to who acquires the stop word; loops
+ * load it relaxed. */
 Status
 rt_status_of_stop(RtRun *run)
 {
     RtFault *late = &run->watchdog.fault;
-    if (late->op)
+    if (atomic_load(&run->watchdog.stop) && late->op)
         return status_of_fault(run, late, NULL);
     if (run->group && !rt_stops_here(run) && !rt_is_interrupted(run))
         return status_new(STATUS_STOPPED,

@@ -465,6 +465,28 @@ a_lost_device_ends_the_run(void **state)
     unsetenv("TFD_SANDBOX");
 }
 
+/* ---- a loop without end -------------------------------------------------- */
+
+static const char forever[] =
+    "func @main() main {\n"
+    "  while {\n"
+    "    %0: bool = constant {dims=[] dtype=bool data=[true]} at 1:1+4\n"
+    "    yield %0\n"
+    "  } {\n"
+    "    yield\n"
+    "  } at 1:1+4\n"
+    "  return\n"
+    "}\n";
+
+/* Main reads what the watchdog has written. */
+static void
+an_endless_loop_is_ended(void **state)
+{
+    (void)state;
+    assert_fails(program(2, forever), (RtOptions){.timeout = 0.1}, STATUS_INPUT,
+                 "main has not gone on for 0.1 seconds");
+}
+
 int
 main(void)
 {
@@ -477,6 +499,7 @@ main(void)
         cmocka_unit_test(an_interrupt_ends_the_wait_for_a_checkpoint),
         cmocka_unit_test(an_interrupted_step_may_wait_for_the_disk),
         cmocka_unit_test(a_lost_device_ends_the_run),
+        cmocka_unit_test(an_endless_loop_is_ended),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

@@ -119,9 +119,7 @@ fe_edit(Lower *cx, Loc loc, Loc part, const char *text)
 {
     uint32_t end = loc.col + loc.len, part_end = part.col + part.len;
     const char *from = loc.line ? source_at(cx->diag, loc) : NULL;
-    bool is_within = loc.file == part.file && loc.line == part.line &&
-                     part.col >= loc.col && part_end <= end;
-    if (!from || !is_within)
+    if (!from || !loc_is_within(part, loc))
         return NULL;
     return fe_format(cx, "%.*s%s%.*s", (int)(part.col - loc.col), from, text,
                      (int)(end - part_end), from + (part_end - loc.col));

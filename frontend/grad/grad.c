@@ -398,13 +398,6 @@ check_order(Lower *cx, const Walk *walk, const IrValue *x, Loc loc,
     return false;
 }
 
-static bool
-is_within(Loc part, Loc all)
-{
-    return part.file == all.file && part.line == all.line &&
-           part.col >= all.col && part.col + part.len <= all.col + all.len;
-}
-
 /* Refuses grad(loss, x[0]): that x[0] is another value than one of which the
  * loss is made. */
 static bool
@@ -413,7 +406,7 @@ check_is_earlier(Lower *cx, const Walk *walk, const IrValue *x, Loc loc,
 {
     const IrOp *def = x->def;
     const bool *met = def ? IR_TABLE_FIND(walk->met, def->number) : NULL;
-    if (!def || (met && *met) || !is_within(def->loc, written))
+    if (!def || (met && *met) || !loc_is_within(def->loc, written))
         return true;
     const char *text = fe_source(cx, def->loc);
     const char *call = fe_edit(cx, loc, def->loc, "part");

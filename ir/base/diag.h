@@ -29,6 +29,14 @@ typedef struct Loc {
 
 #define NO_LOC ((Loc){0, 0, 0, 0})
 
+/* Whether part is a piece of all, on one line. */
+static inline bool
+loc_is_within(Loc part, Loc all)
+{
+    return part.file == all.file && part.line == all.line &&
+           part.col >= all.col && part.col + part.len <= all.col + all.len;
+}
+
 static inline bool
 loc_is_same(Loc a, Loc b)
 {

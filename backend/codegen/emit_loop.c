@@ -133,13 +133,21 @@ most_rows(const Emit *e)
     return rows;
 }
 
-/* The contraction in a vector loop at the end of the kernel, and that loop's
- * index; NULL: there is none. */
+/* The vector loop at the end of the kernel; NULL: there is none. */
+static const KNode *
+last_vector_loop(const Emit *e)
+{
+    const KNode *loop = e->k->body.last;
+    bool is_vector = loop && loop->kind == K_LOOP && loop->loop.vector;
+    return is_vector ? loop : NULL;
+}
+
+/* A contraction in that loop, and the loop's index; NULL: there is none. */
 static const KNode *
 contraction_in_lanes(const Emit *e, const KVar **lane)
 {
-    const KNode *loop = e->k->body.last;
-    if (!loop || loop->kind != K_LOOP || !loop->loop.vector)
+    const KNode *loop = last_vector_loop(e);
+    if (!loop)
         return NULL;
     *lane = loop->loop.ranges.vars[0];
     for (const KNode *n = loop->loop.body.first; n; n = n->next)
@@ -181,9 +189,7 @@ static int
 choose_rows(const Emit *e)
 {
     const KRanges *grid = &e->k->grid;
-    int most = most_rows(e);
-    if (has_matrix_of_row(e))
-        return 1;
+    int most = has_matrix_of_row(e) ? 1 : most_rows(e);
     Dim extent = grid->vars[grid->count - 1]->extent;
     if (!ir_dim_is_const(extent))
         return most;
@@ -560,9 +566,8 @@ count_turned(const KBlock *b, const KVar *row, const KVar *lane)
 static int
 choose_square(const Emit *e, const KVar *row)
 {
-    const KNode *loop = e->k->body.last;
-    if (!loop || loop->kind != K_LOOP || !loop->loop.vector ||
-        be_kernel_contains(&e->k->body, K_REDUCE) ||
+    const KNode *loop = last_vector_loop(e);
+    if (!loop || be_kernel_contains(&e->k->body, K_REDUCE) ||
         be_kernel_contains(&e->k->body, K_SCAN) ||
         be_kernel_contains(&e->k->body, K_CONTRACT))
         return 1;

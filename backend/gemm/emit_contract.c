@@ -101,28 +101,13 @@ innermost(const Contract *c)
     return r->vars[r->count - 1];
 }
 
-/* The new index of a DIV, MOD or PICK; NULL: n is another node. */
-static const KVar *
-new_index(const KNode *n)
-{
-    return n->kind == K_DIV || n->kind == K_MOD ? n->divide.var
-           : n->kind == K_PICK                  ? n->pick.var
-                                                : NULL;
-}
-
 /* Whether n is a load of which strips can be loaded before the body: its
  * indices are known there. */
 static bool
 has_strips(const Contract *c, const KNode *n)
 {
-    if (!be_emit_is_strided(c->e, n, innermost(c)))
-        return false;
-    const KIndex *at = &n->load.at;
-    for (const KNode *i = c->node->contract.body.first; i; i = i->next)
-        for (int k = 0; new_index(i) && k < at->num_terms; k++)
-            if (at->terms[k].var == new_index(i))
-                return false;
-    return true;
+    return be_emit_is_strided(c->e, n, innermost(c)) &&
+           !be_block_defines_index(&c->node->contract.body, &n->load.at);
 }
 
 /* The rounds of the longest strip, if strips are worth the code; or 0. */

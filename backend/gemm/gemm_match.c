@@ -102,8 +102,8 @@ be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b)
 static bool
 does_more(const KNode *n)
 {
-    bool computes = be_kernel_kinds[n->kind].has_value || n->kind == K_DIV ||
-                    n->kind == K_MOD || n->kind == K_PICK;
+    bool computes =
+        be_kernel_kinds[n->kind].has_value || be_kernel_new_index(n);
     return !computes || n->kind == K_CONTRACT || n->kind == K_RUNNING;
 }
 

@@ -28,10 +28,9 @@ static bool
 is_inner(const Pack *p, const KNode *n)
 {
     const Emit *e = p->t->e;
-    EmitVarying d = n->kind == K_DIV || n->kind == K_MOD
-                        ? e->index_varying[n->divide.var->id]
-                    : n->kind == K_PICK ? e->index_varying[n->pick.var->id]
-                                        : e->value_varying[n->id];
+    const KVar *index = be_kernel_new_index(n);
+    EmitVarying d =
+        index ? e->index_varying[index->id] : e->value_varying[n->id];
     return e->tile.lane == be_gemm_last_product(p->t) ? d.lane : d.row;
 }
 
@@ -86,28 +85,14 @@ be_gemm_pack_row(Pack *p, Val at)
 
 /* ---- addresses ----------------------------------------------------------- */
 
-/* Whether a node among those that the loop emits computes an index of x. */
+/* Whether a node among those that the loop emits defines an index of x. */
 static bool
-is_found_in(const KBlock *b, const KIndex *x)
-{
-    for (const KNode *n = b->first; n; n = n->next) {
-        const KVar *own = n->kind == K_DIV || n->kind == K_MOD ? n->divide.var
-                          : n->kind == K_PICK                  ? n->pick.var
-                                                               : NULL;
-        for (int i = 0; own && i < x->num_terms; i++)
-            if (x->terms[i].var == own)
-                return true;
-    }
-    return false;
-}
-
-static bool
-is_found_in_loop(const Pack *p, const KIndex *x)
+is_defined_in_loop(const Pack *p, const KIndex *x)
 {
     const Gemm *g = p->t->gemm;
-    return is_found_in(&p->t->e->k->body, x) ||
-           is_found_in(&g->loop->loop.body, x) ||
-           is_found_in(&g->contract->contract.body, x);
+    return be_block_defines_index(&p->t->e->k->body, x) ||
+           be_block_defines_index(&g->loop->loop.body, x) ||
+           be_block_defines_index(&g->contract->contract.body, x);
 }
 
 /* The words; the index along which the loop goes is set. */
@@ -117,7 +102,7 @@ add_words(const Pack *p, const KBlock *b, PackWords *w)
     enum { MOST = sizeof w->of / sizeof w->of[0] };
     for (const KNode *n = b->first; n && w->num < MOST; n = n->next) {
         if (n->kind != K_LOAD || !be_slice_contains(&p->operand->slice, n) ||
-            is_found_in_loop(p, &n->load.at))
+            is_defined_in_loop(p, &n->load.at))
             continue;
         w->of[w->num] = &n->load.at;
         w->words[w->num++] = be_address_of(p->t->e, &n->load.at).base;

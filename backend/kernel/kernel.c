@@ -32,6 +32,26 @@ be_index_coef(const KIndex *x, const KVar *var)
     return ir_dim_const(0);
 }
 
+KVar *
+be_kernel_new_index(const KNode *n)
+{
+    return n->kind == K_DIV || n->kind == K_MOD ? n->divide.var
+           : n->kind == K_PICK                  ? n->pick.var
+                                                : NULL;
+}
+
+bool
+be_block_defines_index(const KBlock *b, const KIndex *x)
+{
+    for (const KNode *n = b->first; n; n = n->next) {
+        const KVar *own = be_kernel_new_index(n);
+        for (int i = 0; own && i < x->num_terms; i++)
+            if (x->terms[i].var == own)
+                return true;
+    }
+    return false;
+}
+
 bool
 be_index_equal(const KIndex *x, const KIndex *y)
 {

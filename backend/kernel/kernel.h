@@ -128,10 +128,10 @@ struct KNode {
         struct {
             KRanges ranges;
             KBlock body;
-            KNode *x, *y; /* of one dtype, in the body or around */
+            KNode *x, *y;      /* of one dtype, in the body or around */
             IrPairOrder pairs; /* some: x and y are bf16 (ir/rules/pairs.h) */
-            bool tf32; /* of f32: tensor cores may compute it (D36) */
-        } contract;    /* CONTRACT */
+            bool tf32;         /* of f32: tensor cores may compute it (D36) */
+        } contract;            /* CONTRACT */
         struct {
             KVar *var; /* the new index */
             KIndex of;
@@ -285,6 +285,10 @@ bool be_kernel_verify(const BeKernel *k, Diag *d, Loc loc);
 /* The coefficient of var in x; 0 if x does not have it. */
 Dim be_index_coef(const KIndex *x, const KVar *var);
 bool be_index_equal(const KIndex *x, const KIndex *y);
+/* The index that n, a DIV, MOD or PICK, defines; NULL: n is another node. */
+KVar *be_kernel_new_index(const KNode *n);
+/* Whether a node of b defines an index of x. */
+bool be_block_defines_index(const KBlock *b, const KIndex *x);
 /* The sum, and x * by, with terms in a; false when they do not fit int64_t or
  * are not linear in one symbol. */
 bool be_index_add(Arena *a, const KIndex *x, const KIndex *y, KIndex *out);

@@ -34,14 +34,13 @@ number_node(KNode *n, void *data)
 {
     BeKernel *k = data;
     KRanges *ranges;
+    KVar *index = be_kernel_new_index(n);
     n->id = be_kernel_kinds[n->kind].has_value ? k->num_values++ : -1;
     k->uses_replica |= n->kind == K_REPLICA_ID;
     if (be_kernel_index(n))
         sort_terms(be_kernel_index(n));
-    if (n->kind == K_DIV || n->kind == K_MOD)
-        n->divide.var->id = k->num_vars++;
-    if (n->kind == K_PICK)
-        n->pick.var->id = k->num_vars++;
+    if (index)
+        index->id = k->num_vars++;
     if (be_kernel_body(n, &ranges))
         number_ranges(k, ranges);
 }

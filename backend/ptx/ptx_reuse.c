@@ -134,7 +134,7 @@ static bool
 uses_late_index(const KNode *n, const KNode *first)
 {
     for (const KNode *x = first; x != n; x = x->next)
-        if (x->kind == K_DIV || x->kind == K_MOD || x->kind == K_PICK)
+        if (be_kernel_new_index(x))
             return true;
     return false;
 }

@@ -15,10 +15,9 @@ be_ptx_slice_new(const Emit *e)
 bool
 be_ptx_slice_has(const PtxSlice *s, const KNode *n)
 {
-    if (n->kind == K_DIV || n->kind == K_MOD)
-        return s->vars[n->divide.var->id];
-    if (n->kind == K_PICK)
-        return s->vars[n->pick.var->id];
+    const KVar *index = be_kernel_new_index(n);
+    if (index)
+        return s->vars[index->id];
     return n->id >= 0 && s->values[n->id];
 }
 

@@ -133,10 +133,10 @@ index_of_each(Lower *cx, const Along *a, Loc loc)
     return i ? fe_tensor(fe_reshape(cx, i, 3, dims, loc)) : NULL;
 }
 
-/* The numbers of what is named in x, which numbered() gives; NULL with a
+/* The numbers of what is named in all, x as numbered() gives it; NULL with a
  * message. */
 static IrValue *
-number_elements(Lower *cx, const Along *a, const IrValue *numbered, Loc loc)
+number_elements(Lower *cx, const Along *a, const IrValue *all, Loc loc)
 {
     IrValue *i = index_of_each(cx, a, loc);
     if (!i || !fe_check_can_emit(cx, loc))
@@ -147,7 +147,7 @@ number_elements(Lower *cx, const Along *a, const IrValue *numbered, Loc loc)
     IrValue *inner = ir_build_iota(cx->block, DT_i64, 3, dims, 2, loc);
     i = count_on(cx, outer, a->x->type.dims[a->axis], i, loc);
     i = count_on(cx, i, dims[2], inner, loc);
-    fe_mark_index_checked(cx, i, numbered->type.dims[0]);
+    fe_mark_index_checked(cx, i, all->type.dims[0]);
     return i;
 }
 
